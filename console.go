@@ -19,6 +19,9 @@ type ConsoleSession struct {
 	Who string `json:"who"`
 }
 
+// MaxScreenshot limits the picture of a screen, as a PNG.
+const MaxScreenshot = 32 * MiB
+
 // MaxConsoleTail limits the earlier output that a session begins with.
 const MaxConsoleTail = MiB
 

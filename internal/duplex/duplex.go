@@ -137,6 +137,8 @@ func Accept(ctx *fasthttp.RequestCtx, serve func(*Conn)) error {
 	var refused error
 	up := websocket.FastHTTPUpgrader{
 		ReadBufferSize: buffer, WriteBufferSize: buffer,
+		// Some programs in browsers, such as older versions of noVNC, ask for it.
+		Subprotocols: []string{"binary"},
 		Error: func(_ *fasthttp.RequestCtx, _ int, reason error) { refused = reason },
 	}
 	under := ctx.Conn()

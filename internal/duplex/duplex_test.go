@@ -140,3 +140,40 @@ func TestRefused(t *testing.T) {
 		t.Errorf("no request for one: %v", err)
 	}
 }
+
+// TestStream reads bytes around notes, until a note says that this is the end.
+func TestStream(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		end  func(*Conn)
+		want error
+	}{
+		{"the end", func(c *Conn) { c.End(seedbed.EndNote(seedbed.ErrConsoleEnded).JSON()) }, nil},
+		{"an error", func(c *Conn) { c.End(seedbed.EndNote(seedbed.ErrConflict).JSON()) }, seedbed.ErrConflict},
+		{"no end", (*Conn).Close, seedbed.ErrUnavailable},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, err := Dialer{}.Open(t.Context(), serve(t, func(c *Conn) {
+				_ = c.Send(Message{Data: []byte("one ")}) // the test finds out
+				_ = c.Send(Message{Text: true, Data: seedbed.ConsoleNote{Note: seedbed.NoteLost, Bytes: 7}.JSON()})
+				_ = c.Send(Message{Data: []byte("two")})
+				tt.end(c)
+			}), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			lost := int64(0)
+			s := &Stream{Conn: c, Note: func(n seedbed.ConsoleNote) { lost += n.Bytes }}
+			got, err := io.ReadAll(s)
+			if string(got) != "one two" || lost != 7 || !errors.Is(err, tt.want) {
+				t.Errorf("%q, %d, %v; want %v", got, lost, err, tt.want)
+			}
+			if _, again := s.Read(make([]byte, 1)); again == nil {
+				t.Error("it is read after its end")
+			}
+		})
+	}
+}

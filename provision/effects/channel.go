@@ -12,6 +12,9 @@ import (
 var (
 	// OpenConsole is a session at a domain's serial console: the bytes of the guest, and notes about them.
 	OpenConsole = Channel[seedbed.ConsoleSession]{"open-console"}
+	// OpenScreen is a session at a domain's screen: the bytes of VNC in both directions (RFC 6143). The note of its end is its
+	// only text.
+	OpenScreen = Channel[DomainRef]{"open-screen"}
 )
 
 // Opener opens connections to one worker. A fleet's client does so over the wire. It returns ErrUnavailable if the worker

@@ -22,6 +22,8 @@ var (
 	DomainState = Query[DomainRef, seedbed.DomainInfo]{"domain-state"}
 	// Console returns the end of a domain's console, 1 byte to 16 MiB.
 	Console = Query[ConsoleTail, []byte]{"console"}
+	// Screenshot returns what a domain's screen shows, as a PNG of at most seedbed.MaxScreenshot.
+	Screenshot = Query[DomainRef, []byte]{"screenshot"}
 	// DomainXML returns the definitions of domains, without those that do not exist.
 	DomainXML = Query[DomainRefs, map[seedbed.InstanceID]string]{"domain-xml"}
 	// Watch sends every change of a domain. The first event is always a resync.

@@ -71,6 +71,7 @@ func TestWire(t *testing.T) {
 		{func() error { return DetachDisk.Do(ctx, &r, call, DiskSerial{"i", "0123"}) }, "detach-disk", `{"id":"i","serial":"0123"}`},
 		{func() error { return drop(Volume.Ask(ctx, &r, volume)) }, "volume", `{"pool":"p","name":"v","instance":"i"}`},
 		{func() error { return drop(DomainState.Ask(ctx, &r, domain)) }, "domain-state", `{"id":"i"}`},
+		{func() error { return drop(Screenshot.Ask(ctx, &r, DomainRef{"i"})) }, "screenshot", `{"id":"i"}`},
 		{func() error { return drop(Console.Ask(ctx, &r, ConsoleTail{"i", 9})) }, "console", `{"id":"i","tail":"9"}`},
 		{func() error { return drop(DomainXML.Ask(ctx, &r, DomainRefs{[]seedbed.InstanceID{"i"}})) }, "domain-xml", `{"ids":["i"]}`},
 		{func() error { return Watch.Follow(ctx, &r, nil) }, "watch", ""},

@@ -72,6 +72,16 @@ func (f *Fleet) OpenConsole(ctx context.Context, node string, s seedbed.ConsoleS
 	return effects.OpenConsole.Open(ctx, f.client(node), s)
 }
 
+// OpenScreen opens a session at the screen of a domain on that node: see effects.OpenScreen.
+func (f *Fleet) OpenScreen(ctx context.Context, node string, id seedbed.InstanceID) (*duplex.Conn, error) {
+	return effects.OpenScreen.Open(ctx, f.client(node), effects.DomainRef{ID: id})
+}
+
+// Screenshot returns what the screen of a domain on that node shows: see effects.Screenshot.
+func (f *Fleet) Screenshot(ctx context.Context, node string, id seedbed.InstanceID) ([]byte, error) {
+	return effects.Screenshot.Ask(ctx, f.Of(node), effects.DomainRef{ID: id})
+}
+
 // DomainXML returns the definitions of the domains that of lists by node: see effects.DomainXML. The
 // domains of a node whose worker does not answer are not in the answer.
 func (f *Fleet) DomainXML(ctx context.Context, of map[string][]seedbed.InstanceID) map[seedbed.InstanceID]string {

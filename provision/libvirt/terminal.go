@@ -115,20 +115,12 @@ type place struct {
 
 // consoleOf returns where the console of a domain is. It returns ErrConflict if the domain does not run, or has no serial console.
 func consoleOf(dom *lv.Domain, id seedbed.InstanceID) (place, error) {
-	text, err := dom.GetXMLDesc(0)
+	doc, err := running(dom, id)
 	if err != nil {
-		return place{}, absentDomain(err, id)
-	}
-	var doc libvirtxml.Domain
-	if err := doc.Unmarshal(text); err != nil {
-		return place{}, fmt.Errorf("read the definition of domain %s: %w", id, err)
-	}
-	if doc.ID == nil {
-		return place{}, seedbed.Errorf(seedbed.ErrConflict, "domain %s is off: start it first", id)
+		return place{}, err
 	}
 	var source *libvirtxml.DomainChardevSource // of the device that libvirt takes for the console
 	switch d := doc.Devices; {
-	case d == nil:
 	case len(d.Consoles) > 0:
 		source = d.Consoles[0].Source
 	case len(d.Serials) > 0:
@@ -141,6 +133,25 @@ func consoleOf(dom *lv.Domain, id seedbed.InstanceID) (place, error) {
 		return place{}, seedbed.Errorf(seedbed.ErrConflict, "the serial console of domain %s is not a pty: it cannot be opened", id)
 	}
 	return place{*doc.ID, source.Pty.Path}, nil
+}
+
+// running returns the definition of a domain in its present run. It returns ErrConflict if the domain does not run.
+func running(dom *lv.Domain, id seedbed.InstanceID) (libvirtxml.Domain, error) {
+	var doc libvirtxml.Domain
+	text, err := dom.GetXMLDesc(0)
+	if err != nil {
+		return doc, absentDomain(err, id)
+	}
+	if err := doc.Unmarshal(text); err != nil {
+		return doc, fmt.Errorf("read the definition of domain %s: %w", id, err)
+	}
+	if doc.ID == nil {
+		return doc, seedbed.Errorf(seedbed.ErrConflict, "domain %s is off: start it first", id)
+	}
+	if doc.Devices == nil {
+		doc.Devices = &libvirtxml.DomainDeviceList{}
+	}
+	return doc, nil
 }
 
 // openInput opens the pty to write to it. The path may belong to another program once the domain has ended, but not while the

@@ -65,6 +65,12 @@ func (s *Server) handleDomains(h effects.Handlers) {
 		}
 		return s.hypervisor.Console(ctx, a.ID, a.Tail)
 	})
+	effects.Screenshot.Handle(h, func(ctx context.Context, a effects.DomainRef) ([]byte, error) {
+		if err := checkInstance(a.ID); err != nil {
+			return nil, err
+		}
+		return s.hypervisor.Screenshot(ctx, a.ID)
+	})
 	effects.DomainXML.Handle(h, func(ctx context.Context, a effects.DomainRefs) (map[seedbed.InstanceID]string, error) {
 		if len(a.IDs) == 0 || len(a.IDs) > effects.MaxDomainXML {
 			return nil, seedbed.Errorf(seedbed.ErrInvalid, "%d domains are asked for: expected 1 to %d", len(a.IDs), effects.MaxDomainXML)
@@ -78,4 +84,5 @@ func (s *Server) handleDomains(h effects.Handlers) {
 	})
 	effects.Watch.Handle(h, s.hypervisor.Watch)
 	effects.OpenConsole.Handle(h, s.consoles.talk)
+	effects.OpenScreen.Handle(h, s.screens.talk)
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"io"
+	"net"
 
 	"seedbed"
 )
@@ -110,6 +111,9 @@ type Inspector interface {
 	// Console returns the end of the domain's serial console, at most tail bytes. It is empty for a
 	// domain that has written nothing. ErrNotFound for a domain that is not defined or not tagged.
 	Console(ctx context.Context, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error)
+	// Screenshot returns what the screen of a domain that runs shows, as a PNG of at most seedbed.MaxScreenshot. Errors:
+	// ErrNotFound, ErrConflict if the domain does not run, or has no screen or a too large one.
+	Screenshot(ctx context.Context, id seedbed.InstanceID) ([]byte, error)
 	// DomainXML returns the definitions of domains as libvirt's XML, as they are at the next start,
 	// without passwords. Domains that are not defined or not tagged are not in the answer.
 	DomainXML(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error)
@@ -125,6 +129,10 @@ type Terminal interface {
 	// else has opened it. Errors: ErrNotFound for a domain that is not defined or not tagged, ErrConflict for one that is off
 	// or has no serial console, ErrInUse if something else has opened the console and force is not set.
 	OpenConsole(ctx context.Context, id seedbed.InstanceID, force bool) (io.ReadWriteCloser, error)
+	// OpenScreen opens a connection to the VNC server of a domain that runs, without the server's password. It reads io.EOF when
+	// the server ends it, as it does when the domain ends. There may be several at a time. Errors: ErrNotFound, ErrConflict if the
+	// domain does not run, or has no screen.
+	OpenScreen(ctx context.Context, id seedbed.InstanceID) (net.Conn, error)
 }
 
 // Watcher follows the domains.

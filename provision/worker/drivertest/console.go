@@ -76,8 +76,12 @@ func (d *domain) write(text string) {
 	}
 }
 
-// hangUp ends the console of a domain that is off. The lock is held.
+// hangUp ends the console and the screen of a domain that is off. The lock is held.
 func (d *domain) hangUp() {
+	for _, c := range d.screens {
+		c.Close()
+	}
+	d.screens = nil
 	if d.line != nil {
 		d.line.fail(io.EOF)
 		d.line = nil

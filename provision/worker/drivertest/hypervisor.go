@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ type domain struct {
 	deaf    bool
 	console []byte
 	line    *consoleLine             // who has opened its console
+	screens []net.Conn               // the server's ends of those who see its screen
 	told    map[string]seedbed.Bytes // the sizes of its disks that its guest was told of
 }
 

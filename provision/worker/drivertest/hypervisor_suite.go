@@ -23,7 +23,7 @@ type HypervisorDriver struct {
 	// Foreign defines a domain of that ID and name that does not carry Seedbed's tag, and undefines
 	// it at the end of t.
 	Foreign func(t *testing.T, id seedbed.InstanceID, name string)
-	// NoConsoles is set for a hypervisor whose consoles cannot be opened.
+	// NoConsoles is set for a hypervisor whose consoles and screens cannot be opened.
 	NoConsoles bool
 }
 
@@ -53,6 +53,7 @@ func TestHypervisor(t *testing.T, d HypervisorDriver) {
 		{"ended context", testEndedHypervisor},
 		{"console", testConsole},
 		{"opened console", testOpenConsole},
+		{"screen", testScreen},
 		{"definitions", testDomainXML},
 		{"events", testEvents},
 		{"health", testHealth},

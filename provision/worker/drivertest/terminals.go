@@ -15,7 +15,7 @@ import (
 	"seedbed/provision/worker"
 )
 
-// Terminals opens the consoles of a hypervisor in memory by way of a worker of its own, as seedbedd does. Every instance that
+// Terminals opens the consoles and screens of a hypervisor in memory by way of a worker of its own, as seedbedd does. Every instance that
 // is asked for runs there.
 type Terminals struct {
 	*Hypervisor
@@ -45,7 +45,7 @@ func NewTerminals(dir string) (*Terminals, error) {
 
 // Run makes an instance run, and its guest wait for input.
 func (t *Terminals) Run(id seedbed.InstanceID) error {
-	spec := seedbed.DomainSpec{ID: id, Name: string(id), Job: "test"}
+	spec := seedbed.DomainSpec{ID: id, Name: string(id), Job: "test", System: &seedbed.System{Serial: true, VNC: true}}
 	if err := t.DefineDomain(context.Background(), spec); err != nil {
 		return err
 	}
@@ -54,12 +54,35 @@ func (t *Terminals) Run(id seedbed.InstanceID) error {
 
 // OpenConsole opens a session at the console of an instance.
 func (t *Terminals) OpenConsole(ctx context.Context, _ string, s seedbed.ConsoleSession) (*duplex.Conn, error) {
-	_, err := t.DomainState(ctx, s.ID)
-	if errors.Is(err, seedbed.ErrNotFound) {
-		if err := t.Run(s.ID); err != nil {
-			return nil, err
-		}
-		t.Write(s.ID, "login: ")
+	if err := t.wake(ctx, s.ID); err != nil {
+		return nil, err
 	}
 	return effects.OpenConsole.Open(ctx, t.client, s)
+}
+
+// OpenScreen opens a session at the screen of an instance.
+func (t *Terminals) OpenScreen(ctx context.Context, _ string, id seedbed.InstanceID) (*duplex.Conn, error) {
+	if err := t.wake(ctx, id); err != nil {
+		return nil, err
+	}
+	return effects.OpenScreen.Open(ctx, t.client, effects.DomainRef{ID: id})
+}
+
+// Screenshot returns what the screen of an instance shows.
+func (t *Terminals) Screenshot(ctx context.Context, _ string, id seedbed.InstanceID) ([]byte, error) {
+	if err := t.wake(ctx, id); err != nil {
+		return nil, err
+	}
+	return effects.Screenshot.Ask(ctx, t.client, effects.DomainRef{ID: id})
+}
+
+// wake makes an instance run that was not asked for before.
+func (t *Terminals) wake(ctx context.Context, id seedbed.InstanceID) error {
+	_, err := t.DomainState(ctx, id)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		if err = t.Run(id); err == nil {
+			t.Write(id, "login: ")
+		}
+	}
+	return err
 }

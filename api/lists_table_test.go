@@ -75,6 +75,7 @@ var listRoutes = map[string]string{
 	"GET /instances":                   "",
 	"GET /instances/:name":             single,
 	"GET /instances/:name/console":     bytes_,
+	"GET /instances/:name/screenshot":  bytes_,
 	"GET /channel":                     "it answers with a connection",
 	"GET /instances/:name/access":      "",
 	"GET /instances/:name/trace":       short,

@@ -157,6 +157,8 @@ var routeAccess = map[string]access{
 	"DELETE /instances/:name":                     {401, 403, 404, 404, ""},
 	"GET /instances/:name/console":                {401, 403, 200, 200, ""},
 	"POST /instances/:name/console":               {401, 403, 415, 415, ""},
+	"POST /instances/:name/vnc":                   {401, 403, 404, 404, ""},
+	"GET /instances/:name/screenshot":             {401, 403, 200, 200, ""},
 	"GET /channel":                                {422, 422, 422, 422, ""},
 	"GET /instances/:name/access":                 {401, 200, 200, 200, "password report"},
 	"GET /instances/:name/trace":                  {401, 200, 200, 200, ""},

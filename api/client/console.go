@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 
 	"seedbed"
@@ -20,14 +21,52 @@ func (c *Client) OpenConsole(ctx context.Context, name string, r wire.ConsoleReq
 	return c.channel(ctx, t)
 }
 
-// channel opens what a ticket is for.
-func (c *Client) channel(ctx context.Context, t wire.Ticket) (*duplex.Conn, error) {
+// ScreenTicket returns a ticket to the screen of an instance, and the URL of the WebSocket that it opens.
+func (c *Client) ScreenTicket(ctx context.Context, name string) (t wire.Ticket, url string, err error) {
+	if t, err = post[wire.Ticket](ctx, c, at("/instances", name)+"/vnc", nil); err != nil {
+		return t, "", err
+	}
+	url, err = c.socket(t)
+	return t, url, err
+}
+
+// OpenScreen opens a session at the screen of an instance: the bytes of VNC in both directions.
+func (c *Client) OpenScreen(ctx context.Context, name string) (*duplex.Stream, error) {
+	t, _, err := c.ScreenTicket(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := c.channel(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return &duplex.Stream{Conn: conn}, nil
+}
+
+// Screenshot returns what the screen of an instance shows, as a PNG.
+func (c *Client) Screenshot(ctx context.Context, name string) ([]byte, error) {
+	var b []byte
+	err := c.do(ctx, call{method: http.MethodGet, path: at("/instances", name) + "/screenshot", raw: &b})
+	return b, err
+}
+
+// socket returns the URL of the WebSocket that a ticket opens.
+func (c *Client) socket(t wire.Ticket) (string, error) {
 	at, ok := strings.CutPrefix(t.Path, prefix)
 	if !ok {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "the API on %s answered with a ticket for %q: expected a path below %s", c.where,
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "the API on %s answered with a ticket for %q: expected a path below %s", c.where,
 			seedbed.Clip(t.Path), prefix)
 	}
-	conn, err := c.dialer.Open(ctx, "ws"+strings.TrimPrefix(c.base, "http")+prefix+at, nil)
+	return "ws" + strings.TrimPrefix(c.base, "http") + prefix + at, nil
+}
+
+// channel opens what a ticket is for.
+func (c *Client) channel(ctx context.Context, t wire.Ticket) (*duplex.Conn, error) {
+	url, err := c.socket(t)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := c.dialer.Open(ctx, url, nil)
 	if refused, ok := errors.AsType[*duplex.Refused](err); ok {
 		return nil, c.problem(refused.Status, refused.Body)
 	}

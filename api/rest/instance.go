@@ -162,21 +162,60 @@ func (r *router) openConsole(ctx context.Context, c *fiber.Ctx) error {
 	}
 	who := server.CallerOf(c)
 	ch := server.Channel{Instance: i.FullName(), Node: i.Node, Action: seedbed.ActionConsoleOpen, What: "the console",
-		Console: seedbed.ConsoleSession{ID: i.ID, Write: !req.ReadOnly, Take: req.Take, Tail: req.Tail, Who: who.Shown()}}
+		Console: &seedbed.ConsoleSession{ID: i.ID, Write: !req.ReadOnly, Take: req.Take, Tail: req.Tail, Who: who.Shown()}}
 	if req.ReadOnly {
 		ch.What = "the console, to read,"
 	}
 	if err := ch.Console.Check(); err != nil {
 		return err
 	}
-	if i.State == seedbed.InstanceStopped {
-		return seedbed.Errorf(seedbed.ErrConflict, "instance %s is stopped: start it first (seedbed vm start %s)", i.Name, i.Name)
+	return r.ticket(ctx, c, i, ch)
+}
+
+// openScreen answers with a ticket to an instance's screen.
+func (r *router) openScreen(ctx context.Context, c *fiber.Ctx) error {
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	return r.ticket(ctx, c, i, server.Channel{Instance: i.FullName(), Node: i.Node, Action: seedbed.ActionConsoleOpen, What: "the screen",
+		Screen: i.ID})
+}
+
+// ticket answers with a ticket to something of an instance that runs.
+func (r *router) ticket(ctx context.Context, c *fiber.Ctx, i seedbed.Instance, ch server.Channel) error {
+	if err := runs(i); err != nil {
+		return err
 	}
 	t, err := r.IssueTicket(ctx, c, ch)
 	if err != nil {
 		return err
 	}
 	return server.Reply(c, fiber.StatusCreated, t)
+}
+
+// runs returns ErrConflict if an instance is stopped.
+func runs(i seedbed.Instance) error {
+	if i.State == seedbed.InstanceStopped {
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %s is stopped: start it first (seedbed vm start %s)", i.Name, i.Name)
+	}
+	return nil
+}
+
+// screenshot answers with what an instance's screen shows.
+func (r *router) screenshot(ctx context.Context, c *fiber.Ctx) error {
+	i, err := r.named(ctx, c)
+	if err == nil {
+		err = runs(i)
+	}
+	if err != nil {
+		return err
+	}
+	picture, err := r.Terminals.Screenshot(ctx, i.Node, i.ID)
+	if err != nil {
+		return err
+	}
+	return guestBytes(c, "image/png", picture)
 }
 
 // access lists the events of an instance's guest, newest first.

@@ -133,7 +133,7 @@ func (r *router) projectRoutes() []route {
 		{post, "/volumes/:name/attach", seedbed.ActionDiskAttach, call, r.accept(r.attachVolume)},
 		{post, "/volumes/:name/detach", seedbed.ActionDiskAttach, call, r.accept(r.detachVolume)},
 
-		// Instances. Metadata and the console may hold secrets.
+		// Instances. Metadata, the console and the screen may hold secrets.
 		{get, "/instances", seedbed.ActionInstanceRead, call, r.instances},
 		{post, "/instances", seedbed.ActionInstanceCreate, call, r.accept(r.createInstance)},
 		{get, "/instances/:name", seedbed.ActionInstanceRead, call, r.instance},
@@ -141,6 +141,8 @@ func (r *router) projectRoutes() []route {
 		{del, "/instances/:name", seedbed.ActionInstanceRemove, call, r.acceptOn(r.removeInstance)},
 		{get, "/instances/:name/console", seedbed.ActionConsoleRead, call, r.console},
 		{post, "/instances/:name/console", seedbed.ActionConsoleOpen, call, r.openConsole},
+		{post, "/instances/:name/vnc", seedbed.ActionConsoleOpen, call, r.openScreen},
+		{get, "/instances/:name/screenshot", seedbed.ActionConsoleRead, call, r.screenshot},
 		{get, "/channel", server.Anyone, call, r.OpenChannel},
 		{get, "/instances/:name/access", seedbed.ActionInstanceRead, call, r.access},
 		{get, "/instances/:name/trace", seedbed.ActionInstanceRead, call, r.trace},

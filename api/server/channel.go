@@ -27,6 +27,10 @@ import (
 type Terminals interface {
 	// OpenConsole opens a session at an instance's serial console.
 	OpenConsole(ctx context.Context, node string, s seedbed.ConsoleSession) (*duplex.Conn, error)
+	// OpenScreen opens a session at an instance's screen, by VNC.
+	OpenScreen(ctx context.Context, node string, id seedbed.InstanceID) (*duplex.Conn, error)
+	// Screenshot returns what an instance's screen shows, as a PNG.
+	Screenshot(ctx context.Context, node string, id seedbed.InstanceID) ([]byte, error)
 }
 
 const (
@@ -41,11 +45,13 @@ const (
 	channelsMost = 128
 )
 
-// Channel is what a ticket opens: a connection to a console, for one caller.
+// Channel is what a ticket opens: a connection to a console or a screen, for one caller.
 type Channel struct {
-	Instance seedbed.InstanceName   `json:"instance"`
-	Node     string                 `json:"node"`
-	Console  seedbed.ConsoleSession `json:"console"`
+	Instance seedbed.InstanceName `json:"instance"`
+	Node     string               `json:"node"`
+	// Console or Screen is set.
+	Console *seedbed.ConsoleSession `json:"console,omitempty"`
+	Screen  seedbed.InstanceID      `json:"screen,omitempty"`
 	// Action is what the caller must be allowed to do for as long as the channel lasts.
 	Action seedbed.Action `json:"action"`
 	// What it is, for the audit log.
@@ -139,7 +145,7 @@ func (r *Router) converse(d *duplex.Conn, ch Channel) error {
 	}
 	defer r.gate.Leave()
 	if !r.channels.enter(ch.Opener.Actor) {
-		return seedbed.Errorf(seedbed.ErrInUse, "too many consoles are open: %s may have %d, and all together %d",
+		return seedbed.Errorf(seedbed.ErrInUse, "too many consoles and screens are open: %s may have %d, and all together %d",
 			ch.Opener.Actor, channelsEach, channelsMost)
 	}
 	defer r.channels.leave(ch.Opener.Actor)
@@ -148,7 +154,7 @@ func (r *Router) converse(d *duplex.Conn, ch Channel) error {
 	if err := r.admit(ch); err != nil {
 		return err
 	}
-	far, err := r.Terminals.OpenConsole(ctx, ch.Node, ch.Console)
+	far, err := ch.open(ctx, r.Terminals)
 	if err != nil {
 		return err
 	}
@@ -162,6 +168,14 @@ func (r *Router) converse(d *duplex.Conn, ch Channel) error {
 		}
 	}()
 	return r.relay(d, far, ch)
+}
+
+// open opens the connection to the worker.
+func (ch Channel) open(ctx context.Context, t Terminals) (*duplex.Conn, error) {
+	if ch.Console != nil {
+		return t.OpenConsole(ctx, ch.Node, *ch.Console)
+	}
+	return t.OpenScreen(ctx, ch.Node, ch.Screen)
 }
 
 var errStopping = seedbed.Errorf(seedbed.ErrUnavailable, "seedbedd is stopping: connect again in a moment")

@@ -55,7 +55,7 @@ type Config struct {
 	Intake  Intake
 	Console Console
 	Domains Domains
-	// Terminals opens consoles.
+	// Terminals opens consoles and screens.
 	Terminals Terminals
 	// VolumeJobs, Snapshots and Trash work on volumes that exist or have been removed.
 	VolumeJobs VolumeJobs
@@ -109,7 +109,7 @@ type Config struct {
 	Pools []string
 	// Heartbeat is the interval of an event stream's signs of life. Default 15 s.
 	Heartbeat time.Duration
-	// ChannelIdle is how long a console is kept open in which nothing is sent. Default 1 h.
+	// ChannelIdle is how long a console or screen is kept open in which nothing is sent. Default 1 h.
 	ChannelIdle time.Duration
 	// Patience is how long an event stream waits for a reader that does not read. Default 10 s.
 	Patience time.Duration

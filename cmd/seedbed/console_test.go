@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"seedbed/internal/lab"
+	"seedbed/provision/worker/drivertest"
 )
 
 // pty returns both ends of a pseudoterminal: the person's and the program's (pts(4)).
@@ -143,5 +147,62 @@ func TestConsole(t *testing.T) {
 			}
 		}
 	}
+	testscript.Run(t, p)
+}
+
+// viewers runs seedbed vm vnc with its arguments, and views the screen of web1 twice at once at the address that it prints.
+func viewers(ts *testscript.TestScript, _ bool, args []string) {
+	cmd := exec.Command(filepath.Join(tools, "seedbed"), append([]string{"vm", "vnc", "web1"}, args...)...)
+	cmd.Dir = ts.Getenv("WORK")
+	for _, name := range []string{"PATH", "HOME", "SEEDBED_SOCKET"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	defer func() {
+		_ = cmd.Process.Kill() // it may have ended
+		<-ended
+	}()
+	at, err := bufio.NewReader(out).ReadString('\n')
+	go func() { ended <- cmd.Wait() }()
+	ts.Check(err)
+	at = strings.TrimSpace(at)
+	network := "tcp"
+	if !strings.HasPrefix(at, "127.0.0.1:") {
+		network, at = "unix", filepath.Join(cmd.Dir, at)
+		info, err := os.Stat(at)
+		ts.Check(err)
+		if info.Mode().Perm() != 0o600 {
+			ts.Fatalf("the socket has mode %o", info.Mode().Perm())
+		}
+	}
+	once := slices.Contains(args, "--once")
+	for range 2 {
+		c, err := net.Dial(network, at)
+		ts.Check(err)
+		defer c.Close()
+		ts.Check(c.SetDeadline(time.Now().Add(lab.Patience)))
+		_, err = drivertest.View(c)
+		ts.Check(err)
+		if once {
+			c.Close()
+			ts.Check(<-ended)
+			ended <- nil // for the end
+			return
+		}
+	}
+	ts.Check(cmd.Process.Signal(os.Interrupt))
+	ts.Check(<-ended)
+	ended <- nil
+}
+
+// TestScreen has viewers of VNC at the addresses that the tool opens for them.
+func TestScreen(t *testing.T) {
+	t.Parallel()
+	p := scripts()
+	p.Dir = filepath.Join("testdata", "screen")
+	p.Cmds["viewers"] = viewers
 	testscript.Run(t, p)
 }

@@ -23,6 +23,8 @@ var objectCommands = map[string][]string{
 	"vm forget":               {"{instance}"},
 	"vm adopt":                {"{domain}", "{domain} --dry-run"},
 	"vm console":              {"{instance}"},
+	"vm vnc":                  {"{instance}", "{instance} --ticket"},
+	"vm screenshot":           {"{instance} -o {out}"},
 	"vm log":                  {"{instance}", "{instance} --follow"},
 	"vm wait":                 {"{instance} --timeout 5s"},
 	"vm list":                 {"--name {instance}", "--node {node}", "--project {project}"},

@@ -38,7 +38,8 @@ func TestPictureOfScreen(t *testing.T) {
 	if _, err := toPNG([]byte(large)); !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("too large a screen: %v", err)
 	}
-	for _, bad := range []string{"", "P6", "P5\n2 1\n255\n", "P6\n2 1\n65535\n\x00\x00", "P6\n2 1\n255\n\x00\x00\x00", "P6\n-2 -1\n255\n\x00\x00\x00\x00\x00\x00",
+	for _, bad := range []string{"", "P6", "P5\n2 1\n255\n", "P6\n2 1\n65535\n\x00\x00", "P6\n2 1\n255\n\x00\x00\x00",
+		"P6\n-2 -1\n255\n\x00\x00\x00\x00\x00\x00",
 		"P6\n0 1\n255\n", "P6\n1 1\n255\n\x00\x00\x00\x00", "P6\n1 1\n255", "\x89PNG\r\n\x1a\n"} {
 		if got, err := toPNG([]byte(bad)); err == nil {
 			t.Errorf("%q: %d bytes; want an error", bad, len(got))

@@ -3,6 +3,8 @@ package seedbed
 import (
 	"encoding/json"
 	"errors"
+	"strings"
+	"unicode/utf8"
 )
 
 // ConsoleSession asks for a session at an instance's serial console. Every session sees what the guest writes; one at a time
@@ -55,10 +57,10 @@ type ConsoleNote struct {
 	Kind   string `json:"kind,omitempty"`
 }
 
-// EndNote returns the note of a session that err ends. A domain that has stopped is not an error: see ErrConsoleEnded.
+// EndNote returns the note of a session that err ends. ErrConsoleEnded and ErrCopied are not errors.
 func EndNote(err error) ConsoleNote {
 	n := ConsoleNote{Note: NoteEnd, Reason: err.Error()}
-	if !errors.Is(err, ErrConsoleEnded) {
+	if !errors.Is(err, ErrConsoleEnded) && !errors.Is(err, ErrCopied) {
 		n.Kind = KindName(err)
 	}
 	return n
@@ -72,8 +74,11 @@ func (n ConsoleNote) Err() error {
 	return KindError(n.Kind, n.Reason)
 }
 
-// ErrConsoleEnded is why a session ends in the ordinary way.
-var ErrConsoleEnded = errors.New("the instance has stopped")
+// ErrConsoleEnded is why a session ends in the ordinary way, and ErrCopied is so for the copy of a file.
+var (
+	ErrConsoleEnded = errors.New("the instance has stopped")
+	ErrCopied       = errors.New("the file was copied")
+)
 
 // The notes of a session.
 const (
@@ -93,4 +98,75 @@ func (n ConsoleNote) JSON() []byte {
 		panic(err) // strings and numbers
 	}
 	return b
+}
+
+// GuestCommand is a program for the guest agent to run. It runs as the agent's user, which is root or the like.
+type GuestCommand struct {
+	// Path is the program: a path, or a name that the agent finds in its own PATH.
+	Path      string   `json:"path"`
+	Arguments []string `json:"arguments,omitempty"`
+	// Data is the program's input.
+	Data []byte `json:"data,omitempty"`
+}
+
+// The limits of what a guest agent is asked for.
+const (
+	MaxGuestInput     = MiB
+	MaxGuestArguments = 64 * KiB
+	MaxGuestPath      = 4 * KiB
+	MaxGuestFile      = GiB
+)
+
+// Check returns ErrInvalid if the command cannot be run.
+func (g GuestCommand) Check() error {
+	size := Bytes(0)
+	for _, a := range g.Arguments {
+		size += Bytes(len(a)) + 1
+		if strings.ContainsRune(a, 0) || !utf8.ValidString(a) {
+			return Errorf(ErrInvalid, "arguments: %q has a zero byte or is not UTF-8, which the guest agent does not take", Clip(a))
+		}
+	}
+	switch {
+	case size > MaxGuestArguments:
+		return Errorf(ErrInvalid, "arguments: they have %s: expected at most %s", size, MaxGuestArguments)
+	case Bytes(len(g.Data)) > MaxGuestInput:
+		return Errorf(ErrInvalid, "data: the input has %s: expected at most %s", Bytes(len(g.Data)), MaxGuestInput)
+	}
+	return checkGuestPath(g.Path)
+}
+
+func checkGuestPath(path string) error {
+	if path == "" || Bytes(len(path)) > MaxGuestPath || strings.ContainsRune(path, 0) || !utf8.ValidString(path) {
+		return Errorf(ErrInvalid, "path: %q: expected 1 to %d bytes of UTF-8 without a zero byte", Clip(path), MaxGuestPath)
+	}
+	return nil
+}
+
+// GuestProcess is a program that a guest agent runs or has run.
+type GuestProcess struct {
+	// ID is the agent's number of the process.
+	ID     int64 `json:"id"`
+	Exited bool  `json:"exited"`
+	// ExitCode is the program's, if it has exited without a signal. Signal is the signal that has ended it, or Windows' exception.
+	ExitCode int   `json:"exit_code"`
+	Signal   int64 `json:"signal,omitempty"`
+	// Stdout and Stderr are what an exited program has printed. Truncated is set if the agent has not kept all of it.
+	Stdout    []byte `json:"stdout,omitempty"`
+	Stderr    []byte `json:"stderr,omitempty"`
+	Truncated bool   `json:"truncated,omitempty"`
+}
+
+// GuestFile is a file in a guest, to be read, or to be written in place of an existing one.
+type GuestFile struct {
+	ID    InstanceID `json:"id"`
+	Path  string     `json:"path"`
+	Write bool       `json:"write,omitempty"`
+}
+
+// Check returns ErrInvalid if there cannot be such a file.
+func (f GuestFile) Check() error {
+	if _, err := ParseInstanceID(string(f.ID)); err != nil {
+		return err
+	}
+	return checkGuestPath(f.Path)
 }

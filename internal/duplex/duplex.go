@@ -139,7 +139,7 @@ func Accept(ctx *fasthttp.RequestCtx, serve func(*Conn)) error {
 		ReadBufferSize: buffer, WriteBufferSize: buffer,
 		// Some programs in browsers, such as older versions of noVNC, ask for it.
 		Subprotocols: []string{"binary"},
-		Error: func(_ *fasthttp.RequestCtx, _ int, reason error) { refused = reason },
+		Error:        func(_ *fasthttp.RequestCtx, _ int, reason error) { refused = reason },
 	}
 	under := ctx.Conn()
 	err := up.Upgrade(ctx, func(ws *websocket.Conn) {

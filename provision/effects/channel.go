@@ -15,6 +15,9 @@ var (
 	// OpenScreen is a session at a domain's screen: the bytes of VNC in both directions (RFC 6143). The note of its end is its
 	// only text.
 	OpenScreen = Channel[DomainRef]{"open-screen"}
+	// OpenGuestFile copies a file from a guest or to it, by its agent. Who writes sends the note of the end after the bytes. The
+	// note that ends the session says whether all was copied.
+	OpenGuestFile = Channel[seedbed.GuestFile]{"open-guest-file"}
 )
 
 // Opener opens connections to one worker. A fleet's client does so over the wire. It returns ErrUnavailable if the worker

@@ -24,6 +24,10 @@ var (
 	Console = Query[ConsoleTail, []byte]{"console"}
 	// Screenshot returns what a domain's screen shows, as a PNG of at most seedbed.MaxScreenshot.
 	Screenshot = Query[DomainRef, []byte]{"screenshot"}
+	// GuestExec has a guest's agent run a program. It returns when the program has exited, or after some seconds.
+	GuestExec = Query[GuestCommand, seedbed.GuestProcess]{"guest-exec"}
+	// GuestWait returns when such a program has exited, or after some seconds. The output is returned once.
+	GuestWait = Query[GuestProcess, seedbed.GuestProcess]{"guest-wait"}
 	// DomainXML returns the definitions of domains, without those that do not exist.
 	DomainXML = Query[DomainRefs, map[seedbed.InstanceID]string]{"domain-xml"}
 	// Watch sends every change of a domain. The first event is always a resync.
@@ -42,6 +46,16 @@ type (
 	// DomainRefs names the domains of 1 to MaxDomainXML instances.
 	DomainRefs struct {
 		IDs []seedbed.InstanceID `json:"ids"`
+	}
+	// GuestCommand is a program for a guest.
+	GuestCommand struct {
+		ID      seedbed.InstanceID   `json:"id"`
+		Command seedbed.GuestCommand `json:"command"`
+	}
+	// GuestProcess is a program that runs in a guest.
+	GuestProcess struct {
+		ID      seedbed.InstanceID `json:"id"`
+		Process int64              `json:"process"`
 	}
 	// DomainName names a domain that may not belong to an instance.
 	DomainName struct {

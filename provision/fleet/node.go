@@ -82,6 +82,21 @@ func (f *Fleet) Screenshot(ctx context.Context, node string, id seedbed.Instance
 	return effects.Screenshot.Ask(ctx, f.Of(node), effects.DomainRef{ID: id})
 }
 
+// GuestExec runs a program in a guest on that node: see effects.GuestExec.
+func (f *Fleet) GuestExec(ctx context.Context, node string, id seedbed.InstanceID, c seedbed.GuestCommand) (seedbed.GuestProcess, error) {
+	return effects.GuestExec.Ask(ctx, f.Of(node), effects.GuestCommand{ID: id, Command: c})
+}
+
+// GuestWait waits for a program in a guest on that node: see effects.GuestWait.
+func (f *Fleet) GuestWait(ctx context.Context, node string, id seedbed.InstanceID, process int64) (seedbed.GuestProcess, error) {
+	return effects.GuestWait.Ask(ctx, f.Of(node), effects.GuestProcess{ID: id, Process: process})
+}
+
+// OpenGuestFile copies a file from a guest on that node or to it: see effects.OpenGuestFile.
+func (f *Fleet) OpenGuestFile(ctx context.Context, node string, file seedbed.GuestFile) (*duplex.Conn, error) {
+	return effects.OpenGuestFile.Open(ctx, f.client(node), file)
+}
+
 // DomainXML returns the definitions of the domains that of lists by node: see effects.DomainXML. The
 // domains of a node whose worker does not answer are not in the answer.
 func (f *Fleet) DomainXML(ctx context.Context, of map[string][]seedbed.InstanceID) map[seedbed.InstanceID]string {

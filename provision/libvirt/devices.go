@@ -270,12 +270,15 @@ func serial(id seedbed.InstanceID, host Host) libvirtxml.DomainSerial {
 	}
 }
 
+// agentName is the name of the channel of the QEMU guest agent.
+const agentName = "org.qemu.guest_agent.0"
+
 // agentChannel returns the channel of the QEMU guest agent; libvirt creates the socket. A guest
 // without the agent sees an unused port.
 func agentChannel() libvirtxml.DomainChannel {
 	return libvirtxml.DomainChannel{
 		Source: &libvirtxml.DomainChardevSource{UNIX: &libvirtxml.DomainChardevSourceUNIX{}},
-		Target: &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: "org.qemu.guest_agent.0"}},
+		Target: &libvirtxml.DomainChannelTarget{VirtIO: &libvirtxml.DomainChannelTargetVirtIO{Name: agentName}},
 	}
 }
 

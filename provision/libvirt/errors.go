@@ -53,3 +53,12 @@ func has(err error, code lv.ErrorNumber) bool {
 	var lverr lv.Error
 	return errors.As(err, &lverr) && lverr.Code == code
 }
+
+// messageOf returns the text of a libvirt error.
+func messageOf(err error) string {
+	var lverr lv.Error
+	if errors.As(err, &lverr) {
+		return lverr.Message
+	}
+	return err.Error()
+}

@@ -85,4 +85,8 @@ func (s *Server) handleDomains(h effects.Handlers) {
 	effects.Watch.Handle(h, s.hypervisor.Watch)
 	effects.OpenConsole.Handle(h, s.consoles.talk)
 	effects.OpenScreen.Handle(h, s.screens.talk)
+	agents := agents{s.hypervisor}
+	effects.GuestExec.Handle(h, agents.exec)
+	effects.GuestWait.Handle(h, agents.wait)
+	effects.OpenGuestFile.Handle(h, agents.copy)
 }

@@ -135,6 +135,15 @@ type Terminal interface {
 	OpenScreen(ctx context.Context, id seedbed.InstanceID) (net.Conn, error)
 }
 
+// Agent talks with the QEMU guest agents of domains.
+type Agent interface {
+	// AskAgent asks the agent of a domain's guest (https://www.qemu.org/docs/master/interop/qemu-ga-ref.html). The request is JSON
+	// with the members execute and arguments, and the answer JSON with the member return. The answer is the guest's: it has at most
+	// some MiB, and may be anything. Errors: ErrNotFound, ErrConflict if the domain does not run, no agent answers within some
+	// seconds, or the agent refuses.
+	AskAgent(ctx context.Context, id seedbed.InstanceID, request []byte) ([]byte, error)
+}
+
 // Watcher follows the domains.
 type Watcher interface {
 	// Watch calls event for every change of a tagged domain until ctx ends, and then returns the
@@ -160,6 +169,7 @@ type Hypervisor interface {
 	Power
 	Inspector
 	Terminal
+	Agent
 	Watcher
 	Checker
 	DomainAdopter

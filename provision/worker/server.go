@@ -96,7 +96,7 @@ func New(c Config) *Server {
 		node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, privileged: c.Privileged,
 		address: c.Address, tunnel: c.Tunnel, probe: c.Probe, hooks: c.Hooks, checks: c.Checks, log: c.Log,
 		consoles: newConsoles(c.Hypervisor), screens: newScreens(c.Hypervisor),
-		fence:    newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
+		fence: newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
 	}
 	s.table = s.effects()
 	return s

@@ -30,7 +30,8 @@ type domain struct {
 	foreign bool
 	deaf    bool
 	console []byte
-	line    *consoleLine             // who has opened its console
+	line    *consoleLine // who has opened its console
+	agent   func([]byte) ([]byte, error)
 	screens []net.Conn               // the server's ends of those who see its screen
 	told    map[string]seedbed.Bytes // the sizes of its disks that its guest was told of
 }

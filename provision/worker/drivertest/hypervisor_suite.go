@@ -54,6 +54,7 @@ func TestHypervisor(t *testing.T, d HypervisorDriver) {
 		{"console", testConsole},
 		{"opened console", testOpenConsole},
 		{"screen", testScreen},
+		{"guest agent", testAgent},
 		{"definitions", testDomainXML},
 		{"events", testEvents},
 		{"health", testHealth},

@@ -53,3 +53,23 @@ func testScreen(t *testing.T, d HypervisorDriver) {
 	ok(t, "destroy", h.DestroyDomain(ctx, spec.ID))
 	ok(t, "destroy", h.DestroyDomain(ctx, blind.ID))
 }
+
+func testAgent(t *testing.T, d HypervisorDriver) {
+	ctx, h, spec := t.Context(), d.Open(t), d.Spec(t)
+	ask := func(what string, want error) {
+		t.Helper()
+		begin := time.Now()
+		_, err := h.AskAgent(ctx, spec.ID, []byte(`{"execute":"guest-ping"}`))
+		is(t, "the agent of "+what, err, want)
+		if took := time.Since(begin); took > patience {
+			t.Errorf("the agent of %s took %s", what, took)
+		}
+	}
+	ask("an absent domain", seedbed.ErrNotFound)
+	ok(t, "define", h.DefineDomain(ctx, spec))
+	defer undefine(t, h, spec.ID)
+	ask("a domain that is off", seedbed.ErrConflict)
+	ok(t, "start", h.StartDomain(ctx, spec.ID))
+	ask("a guest without one", seedbed.ErrConflict)
+	ok(t, "destroy", h.DestroyDomain(ctx, spec.ID))
+}

@@ -20,6 +20,8 @@ import (
 type Terminals struct {
 	*Hypervisor
 	client *fleet.Client
+	// Agent is the agent of all guests.
+	Agent *GuestAgent
 	// Stop ends the worker.
 	Stop func() error
 }
@@ -31,7 +33,7 @@ func NewTerminals(dir string) (*Terminals, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Terminals{Hypervisor: NewHypervisor(), client: fleet.NewClient(at)}
+	t := &Terminals{Hypervisor: NewHypervisor(), client: fleet.NewClient(at), Agent: NewGuestAgent()}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	server := worker.New(worker.Config{Node: "hv1", Hypervisor: t.Hypervisor, Log: slog.New(slog.DiscardHandler)})
@@ -49,6 +51,7 @@ func (t *Terminals) Run(id seedbed.InstanceID) error {
 	if err := t.DefineDomain(context.Background(), spec); err != nil {
 		return err
 	}
+	t.SetAgent(id, t.Agent.Answer)
 	return t.StartDomain(context.Background(), id)
 }
 
@@ -74,6 +77,29 @@ func (t *Terminals) Screenshot(ctx context.Context, _ string, id seedbed.Instanc
 		return nil, err
 	}
 	return effects.Screenshot.Ask(ctx, t.client, effects.DomainRef{ID: id})
+}
+
+// GuestExec runs a program in an instance's guest.
+func (t *Terminals) GuestExec(
+	ctx context.Context, _ string, id seedbed.InstanceID, c seedbed.GuestCommand,
+) (seedbed.GuestProcess, error) {
+	if err := t.wake(ctx, id); err != nil {
+		return seedbed.GuestProcess{}, err
+	}
+	return effects.GuestExec.Ask(ctx, t.client, effects.GuestCommand{ID: id, Command: c})
+}
+
+// GuestWait waits for a program in an instance's guest.
+func (t *Terminals) GuestWait(ctx context.Context, _ string, id seedbed.InstanceID, process int64) (seedbed.GuestProcess, error) {
+	return effects.GuestWait.Ask(ctx, t.client, effects.GuestProcess{ID: id, Process: process})
+}
+
+// OpenGuestFile copies a file of an instance's guest.
+func (t *Terminals) OpenGuestFile(ctx context.Context, _ string, f seedbed.GuestFile) (*duplex.Conn, error) {
+	if err := t.wake(ctx, f.ID); err != nil {
+		return nil, err
+	}
+	return effects.OpenGuestFile.Open(ctx, t.client, f)
 }
 
 // wake makes an instance run that was not asked for before.

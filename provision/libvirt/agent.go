@@ -1,0 +1,97 @@
+//go:build libvirt
+
+package libvirt
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	lv "libvirt.org/go/libvirt"
+	"libvirt.org/go/libvirtxml"
+
+	"seedbed"
+	"seedbed/internal/cgate"
+)
+
+const (
+	// agentWait is how long an agent has for an answer, in seconds. libvirt has as long again to find out whether it answers at all.
+	agentWait = 5
+	// askTime limits a question with all of that.
+	askTime = 30 * time.Second
+	// maxAsks is how many agents are asked at the same time.
+	maxAsks = 4
+)
+
+// newAgentGate returns the gate in front of guest agents.
+func newAgentGate() *cgate.Gate {
+	return cgate.New(cgate.Config{
+		Library: "the guest agent", Owner: "the libvirt driver", Subject: "domain", Hint: "guests let their agents hang", Limit: askTime,
+	})
+}
+
+// AskAgent implements worker.Agent. The call to libvirt goes on if the caller leaves, and ends with the agent's time.
+func (d *Driver) AskAgent(ctx context.Context, id seedbed.InstanceID, request []byte) ([]byte, error) {
+	what := "ask the guest agent of domain " + string(id)
+	return cgate.Through(ctx, d.agents, what, string(id), func(ctx context.Context) ([]byte, error) {
+		select {
+		case d.asks <- struct{}{}:
+			defer func() { <-d.asks }()
+		case <-ctx.Done():
+			return nil, cgate.GaveUp("the guest agent", what, ctx.Err())
+		}
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
+		defer cancel()
+		return call(limited, d, what, "", func(_ context.Context, conn *lv.Connect) ([]byte, error) {
+			dom, _, err := findVisible(conn, id)
+			if err != nil {
+				return nil, err
+			}
+			defer free(dom)
+			if err := agentIsThere(dom, id); err != nil {
+				return nil, err
+			}
+			answer, err := dom.QemuAgentCommand(string(request), agentWait, 0)
+			return []byte(answer), agentError(id, err)
+		})
+	})
+}
+
+// agentIsThere returns ErrConflict if no agent has opened the channel for it in the guest.
+func agentIsThere(dom *lv.Domain, id seedbed.InstanceID) error {
+	doc, err := running(dom, id)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(doc.Devices.Channels, func(c libvirtxml.DomainChannel) bool {
+		return c.Target != nil && c.Target.VirtIO != nil && c.Target.VirtIO.Name == agentName
+	})
+	switch {
+	case at < 0:
+		return seedbed.Errorf(seedbed.ErrConflict, "domain %s has no channel for a guest agent (%s)", id, agentName)
+	case doc.Devices.Channels[at].Target.VirtIO.State == "disconnected":
+		return noAgent(id)
+	}
+	return nil
+}
+
+func noAgent(id seedbed.InstanceID) error {
+	return seedbed.Errorf(seedbed.ErrConflict, "no guest agent answers in domain %s: install and start qemu-guest-agent in the guest "+
+		"(Debian: apt install qemu-guest-agent)", id)
+}
+
+// agentError translates what libvirt reports about an agent. Its text may be the guest's.
+func agentError(id seedbed.InstanceID, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case has(err, lv.ERR_AGENT_UNRESPONSIVE) || has(err, lv.ERR_AGENT_UNSYNCED) || has(err, lv.ERR_AGENT_COMMAND_TIMEOUT):
+		return noAgent(id)
+	case has(err, lv.ERR_AGENT_COMMAND_FAILED) || has(err, lv.ERR_INTERNAL_ERROR):
+		return seedbed.Errorf(seedbed.ErrConflict, "the guest agent of domain %s refuses: %q", id, seedbed.ClipTo(messageOf(err), 500))
+	case has(err, lv.ERR_RPC):
+		return seedbed.Errorf(seedbed.ErrConflict, "the answer of the guest agent of domain %s is too large: %q", id,
+			seedbed.ClipTo(messageOf(err), 500))
+	}
+	return err
+}

@@ -61,6 +61,7 @@ const (
 	ActionDiskAttach          Action = "disk.attach"
 	ActionConsoleRead         Action = "console.read"
 	ActionConsoleOpen         Action = "console.open"
+	ActionGuestExec           Action = "guest.exec"
 	ActionMetadataRead        Action = "metadata.read"
 	ActionSecretRead          Action = "secret.read"
 	ActionJobRead             Action = "job.read"
@@ -163,6 +164,7 @@ var actions = []ActionInfo{
 	{ActionDiskAttach, RoleOperator, false, "attach volumes to instances, and detach them"},
 	{ActionConsoleRead, RoleOperator, false, "read the consoles of instances and see their screens, which may show secrets"},
 	{ActionConsoleOpen, RoleOperator, false, "open the serial consoles and the screens of instances, and type at them"},
+	{ActionGuestExec, RoleAdmin, false, "run programs in guests and copy files there, by their agents, which are root"},
 	{ActionMetadataRead, RoleOperator, false, "read what guests are served, user-data included"},
 	{ActionSecretRead, RoleOperator, false, "read what is otherwise left out of answers because it may be secret"},
 	{ActionJobRead, RoleViewer, false, "see jobs and their events"},

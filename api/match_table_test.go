@@ -127,6 +127,8 @@ var changingRoutes = map[string]matched{
 	"POST /instances/:name/resize":                {object: "/instances/web1", path: "/resize", body: `{"vcpus":2}`},
 	"POST /instances/:name/snapshots":             {object: "/instances/web1", path: "/snapshots", body: `{"name":"later"}`},
 	"POST /instances/:name/console":               {why: "it makes a ticket, and changes nothing"},
+	"POST /instances/:name/exec":                  {why: "what it changes is the guest's"},
+	"POST /instances/:name/file":                  {why: "it makes a ticket, and changes nothing"},
 	"POST /instances/:name/vnc":                   {why: "it makes a ticket, and changes nothing"},
 	"DELETE /instances/:name/snapshots/:snapshot": {object: "/instances/web1", path: "/snapshots/before"},
 	"POST /plan":                                  {why: plans},

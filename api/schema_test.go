@@ -19,6 +19,7 @@ import (
 var (
 	requests = map[string]any{
 		"AdoptRequest": seedbed.AdoptRequest{}, "CleanupRequest": wire.CleanupRequest{}, "ConsoleRequest": wire.ConsoleRequest{},
+		"FileRequest": wire.FileRequest{}, "GuestCommand": seedbed.GuestCommand{},
 		"DiscardRequest": wire.DiscardRequest{},
 		"EndpointChange": seedbed.EndpointChange{}, "EndpointRequest": wire.EndpointRequest{},
 		"HookChange": wire.HookChange{}, "HookRequest": wire.HookRequest{},
@@ -69,7 +70,7 @@ var (
 		"ScriptOptions": wire.ScriptOptions{}, "StorageTemplate": wire.StorageTemplate{},
 		"SystemTemplate": wire.SystemTemplate{}, "UserData": wire.UserData{},
 		"SignIn": wire.SignIn{}, "Session": wire.Session{}, "NewSession": wire.NewSession{},
-		"TrashItem": wire.TrashItem{}, "Ticket": wire.Ticket{}, "Trial": seedbed.DryRun{},
+		"TrashItem": wire.TrashItem{}, "Ticket": wire.Ticket{}, "GuestProcess": seedbed.GuestProcess{}, "Trial": seedbed.DryRun{},
 	}
 	// both holds the types of requests that are also in answers. An answer has more required
 	// members than a request.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"seedbed"
@@ -48,6 +49,35 @@ func (c *Client) Screenshot(ctx context.Context, name string) ([]byte, error) {
 	var b []byte
 	err := c.do(ctx, call{method: http.MethodGet, path: at("/instances", name) + "/screenshot", raw: &b})
 	return b, err
+}
+
+// GuestExec runs a program in the guest of an instance. If the program goes on after some seconds, GuestWait waits for it.
+func (c *Client) GuestExec(ctx context.Context, name string, g seedbed.GuestCommand) (seedbed.GuestProcess, error) {
+	return post[seedbed.GuestProcess](ctx, c, at("/instances", name)+"/exec", g)
+}
+
+// GuestWait waits some seconds for a program in the guest of an instance.
+func (c *Client) GuestWait(ctx context.Context, name string, process int64) (seedbed.GuestProcess, error) {
+	return get[seedbed.GuestProcess](ctx, c, at("/instances", name)+"/exec/"+strconv.FormatInt(process, 10), nil)
+}
+
+// OpenFile begins to copy a file from the guest of an instance, or to it. Who writes calls EndFile after the bytes, and reads
+// until the end.
+func (c *Client) OpenFile(ctx context.Context, name string, r wire.FileRequest) (*duplex.Stream, error) {
+	t, err := post[wire.Ticket](ctx, c, at("/instances", name)+"/file", r)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := c.channel(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return &duplex.Stream{Conn: conn}, nil
+}
+
+// EndFile says that a file has no more bytes.
+func EndFile(s *duplex.Stream) error {
+	return s.Send(duplex.Message{Text: true, Data: seedbed.ConsoleNote{Note: seedbed.NoteEnd}.JSON()})
 }
 
 // socket returns the URL of the WebSocket that a ticket opens.

@@ -31,6 +31,12 @@ type Terminals interface {
 	OpenScreen(ctx context.Context, node string, id seedbed.InstanceID) (*duplex.Conn, error)
 	// Screenshot returns what an instance's screen shows, as a PNG.
 	Screenshot(ctx context.Context, node string, id seedbed.InstanceID) ([]byte, error)
+	// GuestExec runs a program in an instance's guest, and GuestWait waits for it. Both return after some seconds if the program
+	// goes on.
+	GuestExec(ctx context.Context, node string, id seedbed.InstanceID, c seedbed.GuestCommand) (seedbed.GuestProcess, error)
+	GuestWait(ctx context.Context, node string, id seedbed.InstanceID, process int64) (seedbed.GuestProcess, error)
+	// OpenGuestFile copies a file from an instance's guest or to it.
+	OpenGuestFile(ctx context.Context, node string, f seedbed.GuestFile) (*duplex.Conn, error)
 }
 
 const (
@@ -45,12 +51,13 @@ const (
 	channelsMost = 128
 )
 
-// Channel is what a ticket opens: a connection to a console or a screen, for one caller.
+// Channel is what a ticket opens: a connection to a console, a screen or a file, for one caller.
 type Channel struct {
 	Instance seedbed.InstanceName `json:"instance"`
 	Node     string               `json:"node"`
-	// Console or Screen is set.
+	// Console, File or Screen is set.
 	Console *seedbed.ConsoleSession `json:"console,omitempty"`
+	File    *seedbed.GuestFile      `json:"file,omitempty"`
 	Screen  seedbed.InstanceID      `json:"screen,omitempty"`
 	// Action is what the caller must be allowed to do for as long as the channel lasts.
 	Action seedbed.Action `json:"action"`
@@ -172,8 +179,11 @@ func (r *Router) converse(d *duplex.Conn, ch Channel) error {
 
 // open opens the connection to the worker.
 func (ch Channel) open(ctx context.Context, t Terminals) (*duplex.Conn, error) {
-	if ch.Console != nil {
+	switch {
+	case ch.Console != nil:
 		return t.OpenConsole(ctx, ch.Node, *ch.Console)
+	case ch.File != nil:
+		return t.OpenGuestFile(ctx, ch.Node, *ch.File)
 	}
 	return t.OpenScreen(ctx, ch.Node, ch.Screen)
 }

@@ -15,6 +15,12 @@ type ConsoleRequest struct {
 	Tail seedbed.Bytes `json:"tail,omitempty"`
 }
 
+// FileRequest asks for a ticket to copy a file from an instance's guest, or to it.
+type FileRequest struct {
+	Path  string `json:"path"`
+	Write bool   `json:"write,omitempty"`
+}
+
 // Ticket lets its holder open one connection, once.
 type Ticket struct {
 	Ticket string `json:"ticket"`

@@ -77,6 +77,8 @@ var requests = []struct {
 	{wire.ConsoleRequest{}, map[string]string{
 		"read_only": "vm console --read-only", "take": "vm console --take", "tail": "vm console --tail",
 	}},
+	{seedbed.GuestCommand{}, map[string]string{"path": argument, "arguments": argument, "data": "vm exec --stdin"}},
+	{wire.FileRequest{}, map[string]string{"path": argument, "write": "the place of the argument of vm cp"}},
 	{wire.SnapshotRequest{}, map[string]string{"name": argument}},
 	{wire.CleanupRequest{}, map[string]string{"dry_run": "cleanup --dry-run", "force": "cleanup --force"}},
 	{wire.NodeRequest{}, map[string]string{"name": argument}},

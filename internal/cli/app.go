@@ -80,6 +80,14 @@ func (e timedOut) Error() string { return e.msg }
 // TimedOutf returns the error when --timeout has passed.
 func TimedOutf(format string, args ...any) error { return timedOut{fmt.Sprintf(format, args...)} }
 
+// programStatus is the exit status of a program elsewhere, which the tool's is to be. The program has said everything.
+type programStatus int
+
+func (programStatus) Error() string { return "" }
+
+// Exit returns the error that ends the tool as a program elsewhere has ended: with its exit code, which is not 0.
+func Exit(code int) error { return programStatus(code) }
+
 // status returns the exit status for an error. For several objects it is the one that all failures
 // have, and otherwise that of a failure.
 func (a *App) status(err error) int {
@@ -94,6 +102,12 @@ func (a *App) status(err error) int {
 			}
 		}
 		return first
+	}
+	if p, ok := errors.AsType[programStatus](err); ok {
+		if p&0xff == 0 { // Windows has larger ones
+			return exitFailed
+		}
+		return int(p & 0xff)
 	}
 	if _, ok := errors.AsType[usageError](err); ok || !a.started {
 		return exitUsage

@@ -226,6 +226,9 @@ func (a answer) without(one, other []string) answer {
 			if _, plain, qualified := strings.Cut(word, "/"); qualified {
 				names = append(names, plain)
 			}
+			if name, _, inGuest := strings.Cut(word, ":/"); inGuest {
+				names = append(names, name)
+			}
 			if len(word) == len(seedbed.NewJobID()) {
 				names = append(names, seedbed.JobID(word).Short())
 			}

@@ -3,7 +3,10 @@ package storetest
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
+	"time"
 
 	"seedbed"
 )
@@ -189,4 +192,164 @@ func testEventsOfNode(b *bench) {
 	if !strings.Contains(string(last.Data), `"node":"node1"`) || !strings.Contains(string(last.Data), two.ID) {
 		b.Errorf("it tells %s", last.Data)
 	}
+}
+
+func testEndpoints(b *bench) {
+	ctx := context.Background()
+	e := endpointOf("ci", "job.*", seedbed.EventInstanceReady)
+	e.CloudEvents, e.AllowPrivate, e.Insecure = true, true, true
+	made := get(b.CreateEndpoint(ctx, e))(b)
+	if made.Created.IsZero() || !made.Enabled || len(made.Keys) != 1 || made.Keys[0].ID == "" || string(made.Keys[0].Key) != string(key32) {
+		b.Fatalf("made %+v", made)
+	}
+	want := e
+	want.Enabled, want.Created, want.Keys = true, made.Created, made.Keys
+	b.equal(made, want)
+	b.equal(get(b.Endpoint(ctx, "ci"))(b), made)
+	_, err := b.CreateEndpoint(ctx, e)
+	b.want(err, seedbed.ErrExists, `"ci"`)
+	b.equal(get(b.Endpoints(ctx))(b), []seedbed.Endpoint{made})
+	for what, change := range map[string]func(*seedbed.Endpoint){
+		"name":        func(e *seedbed.Endpoint) { e.Name = "../x" },
+		"plain http":  func(e *seedbed.Endpoint) { e.URL = "http://x.example/" },
+		"user":        func(e *seedbed.Endpoint) { e.URL = "https://u:hunter2@x.example/" },
+		"no host":     func(e *seedbed.Endpoint) { e.URL = "https:///x" },
+		"scheme":      func(e *seedbed.Endpoint) { e.URL = "file:///etc/passwd" },
+		"line end":    func(e *seedbed.Endpoint) { e.URL = "https://x.example/\r\nX: y" },
+		"fragment":    func(e *seedbed.Endpoint) { e.URL = "https://x.example/#a" },
+		"no event":    func(e *seedbed.Endpoint) { e.Events = nil },
+		"wrong event": func(e *seedbed.Endpoint) { e.Events = []string{"job.exploded"} },
+		"wrong kind":  func(e *seedbed.Endpoint) { e.Events = []string{"hook.*"} },
+		"no key":      func(e *seedbed.Endpoint) { e.Keys = nil },
+		"two keys":    func(e *seedbed.Endpoint) { e.Keys = append(e.Keys, e.Keys[0]) },
+		"no version":  func(e *seedbed.Endpoint) { e.Keys = []seedbed.EndpointKey{{Version: "v2", Key: key32}} },
+		"long seed":   func(e *seedbed.Endpoint) { e.Keys = []seedbed.EndpointKey{{Version: "v1a", Key: make([]byte, 64)}} },
+		"short key":   func(e *seedbed.Endpoint) { e.Keys = []seedbed.EndpointKey{{Key: key32[:23]}} },
+	} {
+		bad := endpointOf("other", "*")
+		change(&bad)
+		_, err := b.CreateEndpoint(ctx, bad)
+		if err == nil {
+			b.Errorf("%s: made", what)
+			continue
+		}
+		b.want(err, seedbed.ErrInvalid)
+		if strings.Contains(err.Error(), "hunter2") {
+			b.Errorf("%s: %v tells the password", what, err)
+		}
+	}
+	b.must(b.DeleteEndpoint(ctx, "ci"))
+	for _, err := range []error{
+		b.DeleteEndpoint(ctx, "ci"),
+		second(b.Endpoint(ctx, "ci")), second(b.ChangeEndpoint(ctx, "ci", enabled)), second(b.ChangeEndpoint(ctx, "ci", disabled)),
+		second(b.RotateEndpointKeys(ctx, "ci", hmacKey(key32), 0)), second(b.Resend(ctx, "ci", "x")), second(b.Replay(ctx, "ci", day, false)),
+		second(b.OutgoingDeliveries(ctx, "ci", seedbed.OutgoingQuery{})),
+	} {
+		b.want(err, seedbed.ErrNotFound, `"ci"`)
+	}
+}
+
+func hmacKey(key []byte) []seedbed.EndpointKey { return []seedbed.EndpointKey{{Key: key}} }
+
+func second[T any](_ T, err error) error { return err }
+
+func testEndpointRotation(b *bench) {
+	ctx := context.Background()
+	first := b.endpoint("ci", "*").Keys[0]
+	e := get(b.RotateEndpointKeys(ctx, "ci", hmacKey([]byte("second key second key second key")), time.Hour))(b)
+	if len(e.Keys) != 2 || e.Keys[0].ID != first.ID || time.Until(e.Keys[0].Expires) < 50*time.Minute || !e.Keys[1].Expires.IsZero() {
+		b.Fatalf("keys %+v", e.Keys)
+	}
+	// A shorter overlap shortens that of the older keys too.
+	e = get(b.RotateEndpointKeys(ctx, "ci", hmacKey(key32), time.Minute))(b)
+	if len(e.Keys) != 3 || time.Until(e.Keys[0].Expires) > time.Minute {
+		b.Fatalf("keys %+v", e.Keys)
+	}
+	get(b.RotateEndpointKeys(ctx, "ci", hmacKey(key32), time.Minute))(b)
+	_, err := b.RotateEndpointKeys(ctx, "ci", hmacKey(key32), time.Minute)
+	b.want(err, seedbed.ErrConflict, "4 keys")
+	e = get(b.RotateEndpointKeys(ctx, "ci", hmacKey([]byte("last key last key last key last key")), 0))(b)
+	if len(e.Keys) != 1 || !strings.HasPrefix(string(e.Keys[0].Key), "last") {
+		b.Fatalf("keys %+v", e.Keys)
+	}
+	_, err = b.RotateEndpointKeys(ctx, "ci", hmacKey(key32), -1)
+	b.want(err, seedbed.ErrInvalid)
+	_, err = b.RotateEndpointKeys(ctx, "ci", hmacKey([]byte("short")), 0)
+	b.want(err, seedbed.ErrInvalid)
+}
+
+// An endpoint changes from one version of signatures to another.
+func testEndpointVersions(b *bench) {
+	ctx := context.Background()
+	e := endpointOf("ci", "*")
+	e.Keys = append(e.Keys, seedbed.EndpointKey{Version: seedbed.SignV1a, Key: key32, Public: "whpk_x"})
+	e = get(b.CreateEndpoint(ctx, e))(b)
+	signs := e.Signs()
+	slices.Sort(signs)
+	b.equal(signs, []string{seedbed.SignV1, seedbed.SignV1a})
+	for _, k := range e.Keys {
+		b.equal(k.Public, map[string]string{seedbed.SignV1a: "whpk_x"}[k.Version])
+	}
+	only := []seedbed.EndpointKey{{Version: seedbed.SignV1a, Key: key32, Public: "whpk_y"}}
+	e = get(b.RotateEndpointKeys(ctx, "ci", only, time.Hour))(b)
+	b.equal(len(e.Keys), 3)
+	b.equal(e.Signs(), []string{seedbed.SignV1a})
+	e = get(b.RotateEndpointKeys(ctx, "ci", only, 0))(b)
+	b.equal([]any{len(e.Keys), e.Keys[0].Public}, []any{1, "whpk_y"})
+}
+
+// Pending deliveries to an endpoint that is changed stay, in their order.
+func testChangedEndpoint(b *bench) {
+	ctx := context.Background()
+	b.endpoint("one", "cleanup.*")
+	b.happen(2)
+	c := b.due()
+	b.must(b.RecordOutgoing(ctx, c, seedbed.Attempt{State: seedbed.OutgoingPending, Retry: time.Hour, Pause: time.Hour, Error: "x"}))
+	e := get(b.ChangeEndpoint(ctx, "one", seedbed.EndpointChange{Events: &[]string{"node.*"}}))(b)
+	b.equal(e.Events, []string{"node.*"})
+	b.equal(e.Failures, 1) // its URL is unchanged
+	b.happen(1)
+	b.equal(b.told("one"), []string{"1 cleanup.finished cleanup pending", "2 cleanup.finished cleanup pending"})
+	b.equal(b.idle() > 30*time.Minute, true)
+	for what, change := range map[string]seedbed.EndpointChange{
+		"events":     {Events: &[]string{}},
+		"event":      {Events: &[]string{"job.exploded"}},
+		"plain http": {URL: new("http://one.example/")},
+		"user":       {URL: new("https://u:p@one.example/")},
+	} {
+		if _, err := b.ChangeEndpoint(ctx, "one", change); !errors.Is(err, seedbed.ErrInvalid) {
+			b.Errorf("%s: %v", what, err)
+		}
+	}
+	// At a new URL everything is due at once, and the old URL's answers do not count.
+	e = get(b.ChangeEndpoint(ctx, "one", seedbed.EndpointChange{URL: new("http://10.0.0.1/"), AllowPrivate: new(true)}))(b)
+	b.equal([]any{e.URL, e.AllowPrivate, e.Failures, e.OpenUntil.IsZero(), e.Enabled}, []any{"http://10.0.0.1/", true, 0, true, true})
+	c = b.due()
+	b.equal([]any{c.Outgoing.Seq, c.Outgoing.Attempts, c.Endpoint.URL}, []any{int64(1), 1, "http://10.0.0.1/"})
+	get(b.ChangeEndpoint(ctx, "one", seedbed.EndpointChange{URL: new("https://two.example/"), Insecure: new(true)}))(b)
+	b.want(b.RecordOutgoing(ctx, c, seedbed.Attempt{State: seedbed.OutgoingDead, Disable: "gone"}), seedbed.ErrStale)
+	c = b.due()
+	b.equal([]any{c.Outgoing.Seq, c.Endpoint.URL, c.Endpoint.Insecure}, []any{int64(1), "https://two.example/", true})
+	b.must(b.RecordOutgoing(ctx, c, sent))
+	b.equal(b.due().Outgoing.Seq, int64(2))
+}
+
+// The other endpoints are notified once that an endpoint was disabled.
+func testDisabledAndTold(b *bench) {
+	ctx := context.Background()
+	b.endpoint("a", "endpoint.disabled")
+	b.endpoint("m", "cleanup.*", "endpoint.*")
+	b.endpoint("z", "endpoint.*")
+	b.happen(1)
+	b.must(b.RecordOutgoing(ctx, b.due(), seedbed.Attempt{Status: 410, State: seedbed.OutgoingDead, Disable: "it answered 410 Gone"}))
+	get(b.ChangeEndpoint(ctx, "m", disabled))(b)
+	b.equal(b.told("m"), []string{"1 cleanup.finished cleanup dead"})
+	for _, name := range []string{"a", "z"} {
+		b.equal(b.told(name), []string{"1 endpoint.disabled m pending"})
+	}
+	got := string(get(b.OutgoingDeliveries(ctx, "a", seedbed.OutgoingQuery{Limit: 1}))(b)[0].Data)
+	b.equal(got, `{"endpoint":"m","reason":"it answered 410 Gone"}`)
+	get(b.ChangeEndpoint(ctx, "z", disabled))(b)
+	b.equal(b.told("a")[1], "2 endpoint.disabled z pending")
+	b.equal(b.told("z"), []string{"1 endpoint.disabled m skipped"})
 }

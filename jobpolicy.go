@@ -183,9 +183,9 @@ func (o JobOptions) Check(kind JobKind) error {
 	case kind == JobRebuild && o.OnFailure.Policy == FailKeep:
 		return Errorf(ErrInvalid,
 			"a rebuild job that fails cannot be kept: expected on_failure rollback or retry, which restore the former disks")
-	case kind == JobResize && o.OnFailure.Policy == FailKeep:
+	case (kind == JobResize || kind == JobVolumeResize) && o.OnFailure.Policy == FailKeep:
 		return Errorf(ErrInvalid,
-			"a resize job that fails cannot be kept: expected on_failure rollback or retry; once its disk has grown, seedbed job retry resumes it")
+			"a %s job that fails cannot be kept: expected on_failure rollback or retry; once its disk has grown, seedbed job retry resumes it", kind)
 	case o.Priority < -maxPriority || o.Priority > maxPriority:
 		return Errorf(ErrInvalid, "priority %d is out of range: expected -%d to %d", o.Priority, maxPriority, maxPriority)
 	}

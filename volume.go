@@ -127,6 +127,7 @@ func (v VolumeInfo) CheckGrowth(size Bytes) error {
 const (
 	JobVolumeAdd    JobKind = "volume_add"    // make a volume that no instance has
 	JobVolumeRemove JobKind = "volume_remove" // remove a volume that no instance has
+	JobVolumeResize JobKind = "volume_resize" // give a volume more room, whether an instance has it or not
 	JobAttach       JobKind = "attach"        // give an instance a volume of its project
 	JobDetach       JobKind = "detach"        // take such a volume from an instance
 )
@@ -141,12 +142,13 @@ const (
 	VolumeAttaching VolumeState = "attaching" // promised to an instance, whose guest does not count on it yet
 	VolumeAttached  VolumeState = "attached"  // an instance has it
 	VolumeDetaching VolumeState = "detaching" // its instance still may have it open
+	VolumeChanging  VolumeState = "changing"  // no instance has it, and a job that changes it has not ended
 	VolumeRemoving  VolumeState = "removing"  // its removal was accepted, and has not succeeded
 )
 
 // VolumeStates returns all states of volumes of projects.
 func VolumeStates() []VolumeState {
-	return []VolumeState{VolumeMaking, VolumeFree, VolumeAttaching, VolumeAttached, VolumeDetaching, VolumeRemoving}
+	return []VolumeState{VolumeMaking, VolumeFree, VolumeAttaching, VolumeAttached, VolumeDetaching, VolumeChanging, VolumeRemoving}
 }
 
 // ProjectVolume is a volume that belongs to a project: it exists without an instance, and can be attached
@@ -171,6 +173,8 @@ type ProjectVolume struct {
 	Node  string      `json:"node,omitempty"`
 	State VolumeState `json:"state"`
 	Size  Bytes       `json:"size"`
+	// Wanted is the size that a job is giving it, which quotas count from its acceptance; zero for none.
+	Wanted Bytes `json:"-"`
 	// Image is the image that it is a clone of; empty if it depends on none.
 	Image string `json:"image,omitempty"`
 	// Instance is the instance that has it, and Holder the name of that; empty if none does.
@@ -293,6 +297,31 @@ type VolumeJob struct {
 	Name string `json:"name"`
 	Bus  string `json:"bus,omitempty"`
 	Keep bool   `json:"keep,omitempty"`
+	// Size is what a volume_resize job gives the volume.
+	Size Bytes `json:"size,omitempty"`
+}
+
+// VolumeResize asks for a larger volume.
+type VolumeResize struct {
+	Size Bytes `json:"size"`
+}
+
+// CheckLarger returns ErrInvalid unless size is one that the volume can be given, which has less now.
+func (v ProjectVolume) CheckLarger(size Bytes) error {
+	if size == 0 {
+		return Errorf(ErrInvalid, "volume %q: the size that it is to have is missing", v.Name)
+	}
+	if err := CheckDisk("size", size); err != nil {
+		return err
+	}
+	switch {
+	case size < v.Size:
+		return Errorf(ErrInvalid, "volume %q has %s: with %s it would lose what is at its end; a volume can only become larger", v.Name, v.Size,
+			size)
+	case size == v.Size:
+		return Errorf(ErrInvalid, "volume %q already has %s: expected a larger size", v.Name, v.Size)
+	}
+	return nil
 }
 
 // Removal is the input of a job that removes an instance.

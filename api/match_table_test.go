@@ -50,6 +50,7 @@ var changingRoutes = map[string]matched{
 	"POST /volumes":                          {why: makes},
 	"PATCH /volumes/:name":                   {object: "/volumes/data", body: `{"name":"data"}`},
 	"DELETE /volumes/:name":                  {object: "/volumes/data"},
+	"POST /volumes/:name/resize":             {object: "/volumes/data", path: "/resize", body: `{"size":"1TiB"}`},
 	"POST /volumes/:name/attach":             {why: moves},
 	"POST /volumes/:name/detach":             {why: moves},
 	"DELETE /images/:name":                   {object: "/images/spare"},

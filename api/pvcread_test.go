@@ -314,6 +314,46 @@ func TestPVCVolume(t *testing.T) {
 		msg(`Pools are part of the configuration (storage.pools in seedbed.yaml): "seedbed pool list" shows them.`)})
 }
 
+// TestPVCVolumeResize checks that PVC's way makes the disk of a VM and a volume larger, by their names in the pool.
+func TestPVCVolumeResize(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	i := s.runVM(t, "web1")
+	s.expect(t, "POST", "/volumes", `{"name":"data","size":"1GiB"}`, 202)
+	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded})
+	v, err := s.db.ProjectVolume(t.Context(), seedbed.DefaultProject, "data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const p = "/storage/ceph/volume/default/"
+	for query, says := range map[string]string{
+		"":                        "At least one modification must be specified",
+		"?new_size=2G&new_name=x": "Can only perform one modification at once",
+		"?new_name=x":             `ERROR: A volume keeps its name in its pool: "seedbed volume rename" changes the other one.`,
+		"?new_size=2X":            "ERROR: Requested volume size '2X' does not have a valid SI unit",
+		"?new_size=2000000T":      "expected at most 64TiB",
+		"?new_size=512M":          "a volume can only become larger",
+	} {
+		r := s.do(t, "PUT", "/api/v1"+p+v.Volume+query, "")
+		if r.status < 400 || r.status > 422 || !strings.Contains(r.body, strings.ReplaceAll(says, `"`, `\"`)) {
+			t.Errorf("%q: %d %s; want %q", query, r.status, r.body, says)
+		}
+	}
+	s.pvc(t, call{"PUT", p + "none?new_size=2G", "", 400, msg("ERROR: No volume with name 'none' is present in pool 'default'.")})
+	for name, kind := range map[string]seedbed.JobKind{v.Volume: seedbed.JobVolumeResize, i.Volumes[0].Name: seedbed.JobResize} {
+		answer := make(chan response, 1)
+		go func() { answer <- s.do(t, "PUT", "/api/v1"+p+name+"?new_size=2048G&force=False", "") }()
+		s.nextJob(t, seedbed.JobResult{State: seedbed.JobSucceeded})
+		if r := <-answer; r.status != 200 || !strings.Contains(r.body, "Resized RBD volume '"+name+"' to size '2048G' in pool 'default'.") {
+			t.Errorf("%+v", r)
+		}
+		jobs, err := s.db.ListJobs(t.Context(), seedbed.JobQuery{Scope: seedbed.AllProjects(), Kind: kind})
+		if err != nil || len(jobs) != 1 || !strings.Contains(string(jobs[0].Spec), `"size":"2TiB"`) {
+			t.Errorf("%s jobs %+v, %v", kind, jobs, err)
+		}
+	}
+}
+
 // TestPVCMessages checks that a refusal has the message that PVC's client prints, whichever path the
 // client asks for.
 func TestPVCMessages(t *testing.T) {

@@ -109,12 +109,16 @@ func TestRetry(t *testing.T) {
 
 	s.expect(t, "POST", "/volumes", `{"name":"data","size":"1GiB"}`, 202)
 	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded})
-	for _, kind := range []seedbed.JobKind{seedbed.JobAttach, seedbed.JobDetach} {
-		body := ""
-		if kind == seedbed.JobAttach {
-			body = `{"instance":"web1","bus":"scsi","keep":false}`
-		}
-		s.expect(t, "POST", "/volumes/data/"+string(kind), body, 202)
+	for _, c := range []struct {
+		kind       seedbed.JobKind
+		path, body string
+	}{
+		{seedbed.JobVolumeResize, "resize", `{"size":"2GiB"}`},
+		{seedbed.JobAttach, "attach", `{"instance":"web1","bus":"scsi","keep":false}`},
+		{seedbed.JobDetach, "detach", ""},
+	} {
+		kind := c.kind
+		s.expect(t, "POST", "/volumes/data/"+c.path, c.body, 202)
 		retried[kind] = true
 		first := fail()
 		retry(first.ID, 202, `"state":"queued"`)

@@ -43,6 +43,7 @@ var (
 		"TemplateNetworkRequest": wire.TemplateNetworkRequest{}, "UserDataRequest": wire.UserDataRequest{},
 		"SnapshotRequest": wire.SnapshotRequest{},
 		"VolumeRequest":   seedbed.VolumeRequest{}, "VolumeChange": wire.VolumeChange{}, "Attachment": seedbed.Attachment{},
+		"VolumeResize": seedbed.VolumeResize{},
 		"TokenRequest": wire.TokenRequest{}, "TokenChange": wire.TokenChange{},
 		"SessionRequest": wire.SessionRequest{},
 		"RoleRequest":    wire.RoleRequest{}, "RoleDefinition": wire.RoleDefinition{},

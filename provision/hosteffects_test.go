@@ -34,7 +34,7 @@ func (h *host) handlers() effects.Handlers {
 	effects.ResizeVolume.Handle(t, func(
 		ctx context.Context, c seedbed.Call, a effects.VolumeSize, _ effects.Listener,
 	) (seedbed.VolumeInfo, error) {
-		return h.ResizeVolume(ctx, c, a.Pool, a.Name, a.Instance, a.Size)
+		return h.ResizeVolume(ctx, c, a.Name, a.Instance, a.Domain, a.Size)
 	})
 	effects.FlattenVolume.Handle(t, func(
 		ctx context.Context, c seedbed.Call, a effects.VolumeRef, to effects.Listener,

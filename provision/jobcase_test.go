@@ -284,6 +284,18 @@ var (
 			id := l.job(l.intake.RemoveVolume(l.t.Context(), seedbed.DefaultProject, "data", usual))
 			return caseJob{id: id, done: func() { l.noVolume("data") }}
 		}},
+		{"volume-resize", seedbed.Job{Kind: seedbed.JobVolumeResize}, func(l *lab) caseJob {
+			l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
+			return caseJob{l.resizeVolume("data", 16*seedbed.MiB), func() { l.volumeHasSize("data", 16*seedbed.MiB, "") },
+				func() { l.volumeHasSize("data", 8*seedbed.MiB, "") }}
+		}},
+		{"volume-resize attached", seedbed.Job{Kind: seedbed.JobVolumeResize}, func(l *lab) caseJob {
+			l.made()
+			l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
+			l.runUntil(l.attach("data", "web1"), seedbed.JobSucceeded)
+			return caseJob{l.resizeVolume("data", 16*seedbed.MiB), func() { l.volumeHasSize("data", 16*seedbed.MiB, "web1") },
+				func() { l.volumeHasSize("data", 8*seedbed.MiB, "web1") }}
+		}},
 		{"attach", seedbed.Job{Kind: seedbed.JobAttach}, func(l *lab) caseJob {
 			l.made()
 			l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)

@@ -21,6 +21,32 @@ func (l *lab) attach(volume, to string) seedbed.JobID {
 	return l.job(l.intake.Attach(l.t.Context(), seedbed.DefaultProject, volume, seedbed.Attachment{Instance: to}, usual))
 }
 
+func (l *lab) resizeVolume(name string, size seedbed.Bytes) seedbed.JobID {
+	l.t.Helper()
+	return l.job(l.intake.ResizeVolume(l.t.Context(), seedbed.DefaultProject, name, seedbed.VolumeResize{Size: size}, usual))
+}
+
+// volumeHasSize is hasVolume for a volume that is to have a size, of which the guest of a running holder was told.
+func (l *lab) volumeHasSize(name string, size seedbed.Bytes, holder string) {
+	l.t.Helper()
+	state := seedbed.VolumeFree
+	if holder != "" {
+		state = seedbed.VolumeAttached
+	}
+	l.hasVolume(name, state, holder)
+	v, err := l.db.ProjectVolume(l.t.Context(), seedbed.DefaultProject, name)
+	l.ok(err)
+	if v.Size != size || v.Wanted != 0 {
+		l.t.Errorf("volume %s has %s, and is to have %s; want %s", name, v.Size, v.Wanted, size)
+	}
+	info, err := l.pool.Volume(l.t.Context(), v.Volume, v.Owner)
+	l.ok(err)
+	told := l.hv.Told(v.Instance, info.Disk.Source)
+	if untold := told == 0 && size == 8*seedbed.MiB; holder != "" && told != size && !untold {
+		l.t.Errorf("the guest of %s was told that volume %s has %s; want %s", holder, name, told, size)
+	}
+}
+
 // hasVolume checks that the database, the pool, the domains and what guests are served agree about a volume.
 func (l *lab) hasVolume(name string, state seedbed.VolumeState, holder string) {
 	l.t.Helper()

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 
 	"seedbed"
@@ -8,7 +9,7 @@ import (
 )
 
 func (h *host) ResizeVolume(
-	ctx context.Context, call seedbed.Call, _, name string, id seedbed.InstanceID, size seedbed.Bytes,
+	ctx context.Context, call seedbed.Call, name string, id, domain seedbed.InstanceID, size seedbed.Bytes,
 ) (seedbed.VolumeInfo, error) {
 	if err := h.fence(call); err != nil {
 		return seedbed.VolumeInfo{}, err
@@ -17,7 +18,7 @@ func (h *host) ResizeVolume(
 	if err != nil {
 		return have, err
 	}
-	if err := h.hv.ResizeDisk(ctx, id, have.Disk, size); err != nil {
+	if err := h.hv.ResizeDisk(ctx, cmp.Or(domain, id), have.Disk, size); err != nil {
 		return have, err
 	}
 	return h.pool.ResizeVolume(ctx, name, id, size)
@@ -43,6 +44,10 @@ func (h *host) DetachDisk(ctx context.Context, call seedbed.Call, a effects.Disk
 
 func (m *mortal) SetAttachment(ctx context.Context, ref seedbed.JobRef, to seedbed.VolumeState) error {
 	return m.around("attachment", string(to), func() error { return m.taken(ref, m.DB.SetAttachment(ctx, ref, to)) })
+}
+
+func (m *mortal) SetVolumeSize(ctx context.Context, ref seedbed.JobRef, size seedbed.Bytes) error {
+	return m.around("size", size.String(), func() error { return m.taken(ref, m.DB.SetVolumeSize(ctx, ref, size)) })
 }
 
 func (h *host) ResizeDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID, vcpus int, memory seedbed.Bytes) error {

@@ -102,7 +102,7 @@ func (db *DB) settle(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed
 		return endImage(ctx, tx, j.Subject)
 	case o.Drop && (j.Kind == seedbed.JobOVA || j.Kind == seedbed.JobOVARemove):
 		return endOVA(ctx, tx, j.Subject)
-	case o.Drop && ofVolume(j.Kind):
+	case o.Drop && ofVolume(j):
 		return dropVolume(ctx, tx, j)
 	case o.ImageState != "" && j.Kind == seedbed.JobOVARemove:
 		return catalogue.SetOVA(ctx, tx, j.Subject, o.ImageState)

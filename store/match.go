@@ -24,6 +24,12 @@ func matched(ctx context.Context, tx *sqldb.Tx, asker *seedbed.Change, j seedbed
 		object, err = catalogue.LockOVA(ctx, tx, j.Subject)
 	case seedbed.JobVolumeRemove:
 		object, err = instances.LockProjectVolume(ctx, tx, j.Project, j.Subject)
+	case seedbed.JobVolumeResize:
+		var spec seedbed.VolumeJob
+		if spec, err = volumeSpec(j); err != nil {
+			return err
+		}
+		object, err = instances.LockProjectVolume(ctx, tx, j.Project, spec.Name)
 	case seedbed.JobImageRemove:
 		object, err = catalogue.LockImage(ctx, tx, j.Subject)
 	default:

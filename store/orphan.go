@@ -67,7 +67,7 @@ func undoable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	switch {
 	case j.Kind == seedbed.JobOVA:
 		return resumableOVA(ctx, tx, j, missing)
-	case ofVolume(j.Kind):
+	case ofVolume(j):
 		return resumableVolume(ctx, tx, j, missing)
 	case j.Instance == "":
 		return resumableImage(ctx, tx, j, missing)

@@ -30,7 +30,7 @@ func checkProjectVolumeJob(a seedbed.Acceptance) (ok bool, err error) {
 		return true, cmp.Or(seedbed.CheckName("volume", a.Volume.Name), err)
 	case seedbed.JobVolumeRemove:
 		return true, seedbed.CheckName("volume", a.Job.Subject)
-	case seedbed.JobAttach, seedbed.JobDetach:
+	case seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize:
 		var spec seedbed.VolumeJob
 		if err := json.Unmarshal(a.Job.Spec, &spec); err != nil {
 			return true, seedbed.Errorf(seedbed.ErrInvalid, "a %s job needs the name of a volume", a.Job.Kind)
@@ -38,7 +38,11 @@ func checkProjectVolumeJob(a seedbed.Acceptance) (ok bool, err error) {
 		if _, err := seedbed.CheckBus(spec.Bus); err != nil {
 			return true, err
 		}
-		if err := seedbed.CheckName("volume", spec.Name); err != nil {
+		err := seedbed.CheckName("volume", spec.Name)
+		if err == nil && a.Job.Kind == seedbed.JobVolumeResize {
+			err = seedbed.CheckDisk("size", spec.Size)
+		}
+		if err != nil || a.Job.Kind == seedbed.JobVolumeResize && a.Job.Instance == "" {
 			return true, err
 		}
 		_, err = seedbed.ParseInstanceID(string(a.Job.Instance))
@@ -85,7 +89,7 @@ func acceptVolumeAdd(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accep
 	if v.Node, err = pinnedTo(ctx, b.Tx, a.Job.Node)(v.Pool); err != nil {
 		return err
 	}
-	if err := holdVolume(ctx, b, v); err != nil {
+	if err := holdVolume(ctx, b, v, v.Size); err != nil {
 		return err
 	}
 	a.Job.Subject, a.Job.Instance, a.Volume = v.Name, "", &v
@@ -95,10 +99,10 @@ func acceptVolumeAdd(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accep
 	return instances.InsertProjectVolume(ctx, b.Tx, v)
 }
 
-// holdVolume returns ErrForbidden if a new volume, together with what its token and its project have, exceeds a quota.
-func holdVolume(ctx context.Context, b *groupcommit.Batch, v seedbed.ProjectVolume) error {
+// holdVolume returns ErrForbidden if so much more of a volume, together with what its token and its project have, exceeds a quota.
+func holdVolume(ctx context.Context, b *groupcommit.Batch, v seedbed.ProjectVolume, more seedbed.Bytes) error {
 	var wants seedbed.Use
-	wants.AddDisk(v.Pool, v.Size)
+	wants.AddDisk(v.Pool, more)
 	bounded, err := quotas(ctx, b, seedbed.Instance{Project: v.Project, Token: v.Token})
 	if err != nil {
 		return err
@@ -138,8 +142,8 @@ func idleVolume(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume) erro
 			v.Holder, v.Name)
 	}
 	other, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
-		`SELECT `+jobs.JobColumns+` FROM job WHERE project = $1 AND subject = $2 AND kind IN ($3, $4) AND `+jobs.Live+` ORDER BY created LIMIT 1`,
-		v.Project, v.Name, seedbed.JobVolumeAdd, seedbed.JobVolumeRemove)
+		`SELECT `+jobs.JobColumns+` FROM job WHERE project = $1 AND subject = $2 AND kind IN ($3, $4, $5) AND instance = '' AND `+jobs.Live+`
+		ORDER BY created LIMIT 1`, v.Project, v.Name, seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobVolumeResize)
 	if err != nil || other.ID == "" {
 		return err
 	}
@@ -232,7 +236,7 @@ func (db *DB) SetAttachment(ctx context.Context, ref seedbed.JobRef, to seedbed.
 // endVolume records what the end of a job means for the volume that it worked on.
 func endVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, in seedbed.JobState) error {
 	switch j.Kind {
-	case seedbed.JobVolumeAdd, seedbed.JobAttach, seedbed.JobDetach:
+	case seedbed.JobVolumeAdd, seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize:
 	default:
 		return nil
 	}
@@ -244,6 +248,8 @@ func endVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, in seedbed.JobS
 		return instances.SetVolumeState(ctx, tx, spec.ID, seedbed.VolumeFree)
 	case j.Kind == seedbed.JobAttach && in == seedbed.JobRolledBack, j.Kind == seedbed.JobDetach && in == seedbed.JobSucceeded:
 		return instances.FreeVolume(ctx, tx, spec.ID, j.Instance)
+	case j.Kind == seedbed.JobVolumeResize:
+		return instances.EndVolumeSize(ctx, tx, spec.ID)
 	}
 	return nil
 }
@@ -278,6 +284,9 @@ func resumableVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing e
 	if err := idleVolume(ctx, tx, v); err != nil {
 		return err
 	}
+	if j.Kind == seedbed.JobVolumeResize {
+		return resumableVolumeSize(ctx, tx, j, v)
+	}
 	to := seedbed.VolumeMaking
 	if j.Kind == seedbed.JobVolumeRemove {
 		to = seedbed.VolumeRemoving
@@ -285,19 +294,22 @@ func resumableVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing e
 	return instances.SetVolumeState(ctx, tx, v.ID, to)
 }
 
-// resumableAttachment returns ErrConflict if the volume of a job that attaches or detaches it is no longer that of the job's instance, and
-// missing if it no longer exists.
+// resumableAttachment prepares the volume of a job on one that an instance has. It returns ErrConflict if the volume is no longer that of
+// the job's instance, and missing if it no longer exists.
 func resumableAttachment(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing error) error {
 	v, err := lockVolume(ctx, tx, j, missing)
 	if err != nil {
 		return err
 	}
-	return v.CheckHolder(j)
+	if err := v.CheckHolder(j); err != nil || j.Kind != seedbed.JobVolumeResize {
+		return err
+	}
+	return resumableVolumeSize(ctx, tx, j, v)
 }
 
-// ofVolume reports whether a job of that kind works on a volume that no instance has.
-func ofVolume(k seedbed.JobKind) bool {
-	return k == seedbed.JobVolumeAdd || k == seedbed.JobVolumeRemove
+// ofVolume reports whether a job works on a volume that no instance has.
+func ofVolume(j seedbed.Job) bool {
+	return j.Kind == seedbed.JobVolumeAdd || j.Kind == seedbed.JobVolumeRemove || j.Kind == seedbed.JobVolumeResize && j.Instance == ""
 }
 
 // volumesAt returns the names of the projects' volumes that are only on that node.
@@ -325,7 +337,8 @@ func (o owner) addVolumes(ctx context.Context, tx *sqldb.Tx, has *seedbed.Use) e
 	all, err := sqldb.List(ctx, tx, func(r sqldb.Row) (v seedbed.Volume, err error) {
 		err = r.Scan(&v.Pool, &v.Size)
 		return v, err
-	}, `SELECT pool, CAST(SUM(size) AS bigint) FROM project_volume WHERE `+where+` GROUP BY pool`, o.name)
+	}, `SELECT pool, CAST(SUM(CASE WHEN wanted > size THEN wanted ELSE size END) AS bigint) FROM project_volume
+		WHERE `+where+` GROUP BY pool`, o.name)
 	for _, v := range all {
 		has.AddDisk(v.Pool, v.Size)
 	}

@@ -3,10 +3,12 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 
 	"seedbed"
 	"seedbed/store/groupcommit"
 	"seedbed/store/instances"
+	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
 
@@ -86,4 +88,83 @@ func resumableResize(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 		return err
 	}
 	return holdQuotas(ctx, groupcommit.Alone(tx), next)
+}
+
+// acceptVolumeResize completes the row of a job that makes a volume of a project larger. The growth must fit the quotas of the volume's
+// token and project.
+func acceptVolumeResize(ctx context.Context, b *groupcommit.Batch, j *seedbed.Job) error {
+	spec, err := volumeSpec(*j)
+	if err != nil {
+		return err
+	}
+	if j.Instance != "" {
+		if err := acceptVolumeJob(ctx, b.Tx, j); err != nil {
+			return err
+		}
+	}
+	v, err := instances.LockProjectVolume(ctx, b.Tx, j.Project, spec.Name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case v.Instance != j.Instance:
+		return seedbed.Errorf(seedbed.ErrConflict, "volume %q was attached or detached in the meantime: resize it again", v.Name)
+	case v.Instance == "":
+		if err := idleVolume(ctx, b.Tx, v); err != nil {
+			return err
+		}
+		j.Subject = v.Name
+	}
+	if v.State != seedbed.VolumeFree && v.State != seedbed.VolumeAttached {
+		return seedbed.Errorf(seedbed.ErrConflict, "volume %q is %s: only one that is free or attached can be resized", v.Name, v.State)
+	}
+	if err := v.CheckLarger(spec.Size); err != nil {
+		return err
+	}
+	if err := holdVolume(ctx, b, v, spec.Size-v.Size); err != nil {
+		return err
+	}
+	j.Pool = v.Pool
+	if j.Spec, err = json.Marshal(seedbed.VolumeJob{ID: v.ID, Name: v.Name, Size: spec.Size}); err != nil {
+		return err
+	}
+	return instances.WantVolumeSize(ctx, b.Tx, v, spec.Size)
+}
+
+// resumableVolumeSize checks the quota for a volume that is made larger by a job which is resumed.
+func resumableVolumeSize(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, v seedbed.ProjectVolume) error {
+	spec, err := volumeSpec(j)
+	if err != nil {
+		return err
+	}
+	if spec.Size > v.Size {
+		if err := holdVolume(ctx, groupcommit.Alone(tx), v, spec.Size-v.Size); err != nil {
+			return err
+		}
+	}
+	return instances.WantVolumeSize(ctx, tx, v, spec.Size)
+}
+
+// SetVolumeSize records the size that a job has given its volume. It may be repeated.
+func (db *DB) SetVolumeSize(ctx context.Context, ref seedbed.JobRef, size seedbed.Bytes) error {
+	return db.sql.Update(ctx, "set size of volume", func(tx *sqldb.Tx) error {
+		j, err := jobs.Hold(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		if j.Kind != seedbed.JobVolumeResize || j.State != seedbed.JobRunning {
+			return seedbed.Errorf(seedbed.ErrConflict, "job %s is a %s job and %s: it makes no volume larger", j.ID.Short(), j.Kind, j.State)
+		}
+		v, err := lockVolume(ctx, tx, j, nil)
+		if err != nil {
+			return err
+		}
+		if err := v.CheckHolder(j); err != nil {
+			return err
+		}
+		if size <= v.Size {
+			return sqldb.ErrUnchanged
+		}
+		return instances.SetVolumeSize(ctx, tx, v, size)
+	})
 }

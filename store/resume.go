@@ -59,7 +59,7 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	if j.Kind == seedbed.JobOVA || j.Kind == seedbed.JobOVARemove {
 		return resumableOVA(ctx, tx, j, missing)
 	}
-	if ofVolume(j.Kind) {
+	if ofVolume(j) {
 		return resumableVolume(ctx, tx, j, missing)
 	}
 	if j.Instance == "" {
@@ -89,7 +89,7 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 		return resumableResize(ctx, tx, j)
 	case j.Kind == seedbed.JobRebuild:
 		return resumableRebuild(ctx, tx, j)
-	case j.Kind == seedbed.JobAttach || j.Kind == seedbed.JobDetach:
+	case j.Kind == seedbed.JobAttach || j.Kind == seedbed.JobDetach || j.Kind == seedbed.JobVolumeResize:
 		return resumableAttachment(ctx, tx, j, missing)
 	}
 	return nil

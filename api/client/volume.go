@@ -54,6 +54,11 @@ func (c *Client) RemoveVolume(ctx context.Context, name string) (seedbed.Receipt
 	return c.removal(ctx, at("/volumes", name))
 }
 
+// ResizeVolume starts a job that makes a volume larger.
+func (c *Client) ResizeVolume(ctx context.Context, name string, r seedbed.VolumeResize) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, at("/volumes", name)+"/resize", r)
+}
+
 // AttachVolume starts a job that attaches a volume to an instance.
 func (c *Client) AttachVolume(ctx context.Context, name string, to seedbed.Attachment) (seedbed.Receipt, error) {
 	return post[seedbed.Receipt](ctx, c, at("/volumes", name)+"/attach", to)

@@ -20,8 +20,8 @@ type absent struct {
 const (
 	ofCeph = "Seedbed uses Ceph, and does not manage it: use the command ceph on a host of the cluster. " +
 		"\"seedbed pool list\" shows the pools that Seedbed uses, with their room."
-	ofVolumes = "Volumes are made, resized and removed with their VM: see \"seedbed vm resize\" and \"seedbed vm remove\". " +
-		"Disk images are added with \"seedbed image upload\"."
+	ofVolumes = "Volumes that are not those of a VM are made with \"seedbed volume add\", and attached, renamed and removed by the other " +
+		"commands of \"seedbed volume\". Disk images are added with \"seedbed image upload\"."
 	ofSnapshots = "Use \"seedbed vm snapshot create|list|remove\", which take snapshots of all disks of a VM. " +
 		"They cannot be exported, sent, renamed or rolled back to."
 	ofFaults = "Seedbed has no list of faults: \"pvc cluster status\" shows the problems that exist now, and \"seedbed doctor\" what to do."

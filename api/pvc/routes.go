@@ -60,7 +60,7 @@ func (r *router) routes() []route {
 	r.vmRoutes(t, get, post)
 	r.nodeRoutes("/node", get)
 	r.netRoutes("/network", get, post, put, del)
-	r.volumeReadRoutes("/storage/ceph/volume", get)
+	r.volumeRoutes("/storage/ceph/volume", get, put)
 	get(seedbed.ActionJobRead, "/tasks", r.tasks)
 	get(seedbed.ActionJobRead, "/tasks/:id", r.task)
 

@@ -3,6 +3,7 @@ package pvc
 import (
 	"cmp"
 	"context"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -65,7 +66,7 @@ func humanSize(b seedbed.Bytes) string {
 
 const noVolume = "Volume not found."
 
-func (r *router) volumeReadRoutes(p string, get routing) {
+func (r *router) volumeRoutes(p string, get, put routing) {
 	get(seedbed.ActionVolumeRead, p, func(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		m, pool := f.match(), f.text("pool")
 		if f.err != nil {
@@ -87,6 +88,75 @@ func (r *router) volumeReadRoutes(p string, get routing) {
 		all = slices.DeleteFunc(all, func(v volumeRow) bool { return v.Pool != pool || v.Name != name })
 		return rows(c, all, func(v volumeRow) volumeRow { return v }, noVolume)
 	})
+	put(seedbed.ActionDiskManage, p+"/:pool/:volume", r.starting(r.changeVolume))
+}
+
+// changeVolume makes a volume of the caller's project larger, or a disk of one of its instances, and waits for that. Their names in a pool
+// do not change.
+func (r *router) changeVolume(ctx context.Context, c *fiber.Ctx, f *fields, o seedbed.JobOptions) error {
+	text, renames := f.text("new_size"), f.has("new_name")
+	f.flag("force")
+	switch {
+	case f.err != nil:
+		return f.err
+	case f.has("new_size") && renames:
+		return refused(fiber.StatusBadRequest, "Can only perform one modification at once")
+	case renames:
+		return refused(fiber.StatusBadRequest, "ERROR: A volume keeps its name in its pool: \"seedbed volume rename\" changes the other one.")
+	case text == "":
+		return refused(fiber.StatusBadRequest, "At least one modification must be specified")
+	}
+	size, err := sizeOf(text)
+	if err != nil {
+		return err
+	}
+	pool, name := server.Param(c, "pool"), server.Param(c, "volume")
+	all, err := r.Store.ProjectVolumes(ctx, seedbed.InProject(server.CallerOf(c).Project))
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(all, func(v seedbed.ProjectVolume) bool { return v.Pool == pool && v.Volume == name })
+	if at < 0 {
+		return refused(fiber.StatusBadRequest, "ERROR: No volume with name '%s' is present in pool '%s'.", seedbed.Clip(name), seedbed.Clip(pool))
+	}
+	receipt, err := r.enlarge(ctx, c, all[at], size, o)
+	if err != nil {
+		return err
+	}
+	ended, err := r.awaitEnd(ctx, receipt.Job)
+	if err != nil {
+		return err
+	}
+	if !ended {
+		return say(c, "Resizing RBD volume '%s' to size '%s' in pool '%s'. Task %s continues.", name, humanSize(size), pool, receipt.Job.Short())
+	}
+	return say(c, "Resized RBD volume '%s' to size '%s' in pool '%s'.", name, humanSize(size), pool)
+}
+
+// enlarge starts the job that makes a volume larger, or the disk of an instance.
+func (r *router) enlarge(
+	ctx context.Context, c *fiber.Ctx, v seedbed.ProjectVolume, size seedbed.Bytes, o seedbed.JobOptions,
+) (seedbed.Receipt, error) {
+	if v.ID != "" {
+		return r.VolumeJobs.ResizeVolume(ctx, v.Project, v.Name, seedbed.VolumeResize{Size: size}, o)
+	}
+	if err := server.CallerOf(c).Need(seedbed.ActionInstanceResize); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	return r.VolumeJobs.Resize(ctx, seedbed.Named(v.Project, v.Holder), seedbed.ResizeRequest{Disk: strconv.Itoa(v.Index), Size: size}, o)
+}
+
+// sizeForm matches a size as PVC's client gives it: a number of bytes, or with a unit.
+var sizeForm = regexp.MustCompile(`^([0-9]{1,18})([BKMGT]?)(iB|B)?$`)
+
+// sizeOf parses a size of PVC's form.
+func sizeOf(text string) (seedbed.Bytes, error) {
+	if m := sizeForm.FindStringSubmatch(text); m != nil {
+		if size, err := seedbed.ParseBytes(m[1] + m[2]); err == nil {
+			return size, nil
+		}
+	}
+	return 0, refused(fiber.StatusBadRequest, "ERROR: Requested volume size '%s' does not have a valid SI unit", seedbed.Clip(text))
 }
 
 // allVolumes returns the instances' volumes and the images that a project uses, by pool and name.

@@ -93,8 +93,8 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 			return r.VolumeJobs.Snapshot(ctx, subject, s.Name, o)
 		}
 		return r.VolumeJobs.RemoveSnapshot(ctx, subject, s.Name, o)
-	case seedbed.JobAttach, seedbed.JobDetach:
-		return r.attachAgain(ctx, j, o)
+	case seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize:
+		return r.volumeAgain(ctx, j, o)
 	case seedbed.JobImageRemove:
 		return r.VolumeJobs.RemoveImage(ctx, j.Subject, o)
 	}
@@ -102,8 +102,8 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 		j.ID.Short(), j.Kind)
 }
 
-// attachAgain submits the request of a job that attaches or detaches a volume again. Another volume may have the name by now.
-func (r *router) attachAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOptions) (seedbed.Receipt, error) {
+// volumeAgain submits the request of a job on a volume again. Another volume may have the name by now.
+func (r *router) volumeAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	var s seedbed.VolumeJob
 	if err := specOf(j, &s); err != nil {
 		return seedbed.Receipt{}, err
@@ -115,6 +115,8 @@ func (r *router) attachAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOp
 	case v.ID != s.ID:
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict,
 			"job %s was for a volume %s that no longer has that name: another one has it now", j.ID.Short(), s.Name)
+	case j.Kind == seedbed.JobVolumeResize:
+		return r.VolumeJobs.ResizeVolume(ctx, j.Project, s.Name, seedbed.VolumeResize{Size: s.Size}, o)
 	case j.Kind == seedbed.JobDetach:
 		return r.VolumeJobs.Detach(ctx, j.Project, s.Name, j.Subject, o)
 	}

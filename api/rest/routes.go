@@ -130,6 +130,7 @@ func (r *router) projectRoutes() []route {
 		{get, "/volumes/:name", seedbed.ActionDiskRead, call, r.volume},
 		{patch, "/volumes/:name", seedbed.ActionDiskManage, call, r.renameVolume},
 		{del, "/volumes/:name", seedbed.ActionDiskManage, call, r.acceptOn(r.removeVolume)},
+		{post, "/volumes/:name/resize", seedbed.ActionDiskManage, call, r.acceptOn(r.resizeVolume)},
 		{post, "/volumes/:name/attach", seedbed.ActionDiskAttach, call, r.accept(r.attachVolume)},
 		{post, "/volumes/:name/detach", seedbed.ActionDiskAttach, call, r.accept(r.detachVolume)},
 

@@ -172,6 +172,18 @@ func (r *router) removeVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOp
 	return r.VolumeJobs.RemoveVolume(ctx, server.CallerOf(c).Project, n, o)
 }
 
+func (r *router) resizeVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	var req seedbed.VolumeResize
+	if err := server.Receive(c, &req); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	n, err := diskNamed(c)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	return r.VolumeJobs.ResizeVolume(ctx, server.CallerOf(c).Project, n, req, o)
+}
+
 func (r *router) attachVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	var to seedbed.Attachment
 	if err := server.Receive(c, &to); err != nil {

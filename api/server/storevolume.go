@@ -19,6 +19,8 @@ type VolumeAttacher interface {
 	// AddVolume makes a volume that no instance has, and RemoveVolume removes it.
 	AddVolume(ctx context.Context, req seedbed.VolumeRequest, o seedbed.JobOptions) (seedbed.Receipt, error)
 	RemoveVolume(ctx context.Context, project, name string, o seedbed.JobOptions) (seedbed.Receipt, error)
+	// ResizeVolume makes a volume larger, whether an instance has it or not.
+	ResizeVolume(ctx context.Context, project, name string, req seedbed.VolumeResize, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// Attach gives an instance a volume. Detach takes it from the instance that has it, which is the one named if any is.
 	Attach(ctx context.Context, project, name string, to seedbed.Attachment, o seedbed.JobOptions) (seedbed.Receipt, error)
 	Detach(ctx context.Context, project, name, instance string, o seedbed.JobOptions) (seedbed.Receipt, error)

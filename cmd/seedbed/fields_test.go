@@ -73,6 +73,7 @@ var requests = []struct {
 		"metadata_by": "seedbed.Profile and create --metadata"}},
 	{seedbed.VolumeRequest{}, map[string]string{"name": argument}},
 	{wire.VolumeChange{}, map[string]string{"name": argument}},
+	{seedbed.VolumeResize{}, map[string]string{"size": argument}},
 	{seedbed.Attachment{}, map[string]string{"instance": argument}},
 	{wire.ConsoleRequest{}, map[string]string{
 		"read_only": "vm console --read-only", "take": "vm console --take", "tail": "vm console --tail",

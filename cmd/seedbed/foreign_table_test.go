@@ -67,6 +67,7 @@ var objectCommands = map[string][]string{
 	"volume show":   {"{volume}"},
 	"volume attach": {"{volume} {instance}"},
 	"volume detach": {"{volume}", "{volume} {instance}"},
+	"volume resize": {"{volume} 1TiB"},
 	"volume rename": {"{volume} other"},
 	"volume remove": {"{volume}"},
 

@@ -178,6 +178,7 @@ var stages = map[seedbed.JobKind][]string{
 
 	seedbed.JobVolumeAdd:    {"make-volume"},
 	seedbed.JobVolumeRemove: {"delete-volume"},
+	seedbed.JobVolumeResize: {"grow"},
 	seedbed.JobAttach:       {"attach", "show-volume"},
 	seedbed.JobDetach:       {"hide-volume", "detach"},
 }
@@ -196,6 +197,12 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		}
 		if to := map[string]seedbed.VolumeState{"show-volume": seedbed.VolumeAttached, "hide-volume": seedbed.VolumeDetaching}[stage]; to != "" {
 			if err := e.db.SetAttachment(ctx, job.Ref(), to); err != nil {
+				return err
+			}
+		}
+		if job.Kind == seedbed.JobVolumeResize {
+			var spec seedbed.VolumeJob
+			if err := errors.Join(json.Unmarshal(job.Spec, &spec), e.db.SetVolumeSize(ctx, job.Ref(), spec.Size)); err != nil {
 				return err
 			}
 		}

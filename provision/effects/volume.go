@@ -52,6 +52,8 @@ type (
 		Name     string             `json:"name"`
 		Instance seedbed.InstanceID `json:"instance"`
 		Size     seedbed.Bytes      `json:"size"`
+		// Domain is the instance whose domain may have it open; empty means Instance.
+		Domain seedbed.InstanceID `json:"domain,omitempty"`
 	}
 	// SnapshotRef names a snapshot of a volume.
 	SnapshotRef struct {

@@ -40,8 +40,10 @@ func TestWire(t *testing.T) {
 		name, args string
 	}{
 		{func() error { return RemoveVolume.Do(ctx, &r, call, volume) }, "remove-volume", `{"pool":"p","name":"v","instance":"i"}`},
-		{func() error { return drop(ResizeVolume.Do(ctx, &r, call, VolumeSize{"p", "v", "i", 5})) }, "resize-volume",
+		{func() error { return drop(ResizeVolume.Do(ctx, &r, call, VolumeSize{"p", "v", "i", 5, ""})) }, "resize-volume",
 			`{"pool":"p","name":"v","instance":"i","size":"5"}`},
+		{func() error { return drop(ResizeVolume.Do(ctx, &r, call, VolumeSize{"p", "v", "i", 5, "d"})) }, "resize-volume",
+			`{"pool":"p","name":"v","instance":"i","size":"5","domain":"d"}`},
 		{func() error { return drop(FlattenVolume.Do(ctx, &r, call, volume)) }, "flatten-volume", `{"pool":"p","name":"v","instance":"i"}`},
 		{func() error { return StopFlatten.Do(ctx, &r, call, volume) }, "stop-flatten", `{"pool":"p","name":"v","instance":"i"}`},
 		{func() error { return drop(Snapshots.Ask(ctx, &r, volume)) }, "snapshots", `{"pool":"p","name":"v","instance":"i"}`},

@@ -92,14 +92,63 @@ func (in *Intake) RemoveVolume(ctx context.Context, project, name string, o seed
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
+	job, err := in.volumeJob(ctx, v, seedbed.JobVolumeRemove, o)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
+}
+
+// volumeJob returns a job on a volume that no instance has.
+func (in *Intake) volumeJob(ctx context.Context, v seedbed.ProjectVolume, kind seedbed.JobKind, o seedbed.JobOptions) (seedbed.Job, error) {
 	node := v.Node
 	if node == "" {
+		var err error
 		if node, err = in.placer.Holder(ctx, v.Pool, ""); err != nil {
-			return seedbed.Receipt{}, unheld(ctx, v.Pool, err)
+			return seedbed.Job{}, unheld(ctx, v.Pool, err)
 		}
 	}
-	return in.store.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobVolumeRemove,
-		State: seedbed.JobQueued, Project: v.Project, Subject: v.Name, Node: node, Pool: v.Pool, JobOptions: o}})
+	return seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, State: seedbed.JobQueued, Project: v.Project, Subject: v.Name, Node: node,
+		Pool: v.Pool, JobOptions: o}, nil
+}
+
+// ResizeVolume accepts a request to make a volume larger, whether an instance has it or not. Errors: seedbed.ErrNotFound, ErrInvalid for a
+// size that is out of range or not larger, ErrInUse while a job works on the volume or on its instance, ErrConflict for a disk that was
+// made with an instance, and for an instance that is neither running nor stopped, ErrForbidden if a quota does not allow it.
+func (in *Intake) ResizeVolume(
+	ctx context.Context, project, name string, req seedbed.VolumeResize, o seedbed.JobOptions,
+) (seedbed.Receipt, error) {
+	v, err := in.ownVolume(ctx, project, name)
+	if err == nil {
+		err = v.CheckLarger(req.Size)
+	}
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	job, err := in.onVolume(ctx, v, seedbed.JobVolumeResize, o)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	warnings, err := in.room(ctx, job.Node, map[string]seedbed.Bytes{v.Pool: req.Size - v.Size}, false)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	if job.Spec, err = json.Marshal(seedbed.VolumeJob{ID: v.ID, Name: v.Name, Size: req.Size}); err != nil {
+		return seedbed.Receipt{}, fmt.Errorf("encode the resize of %s: %w", v.Name, err)
+	}
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Warnings: warnings})
+}
+
+// onVolume returns a job on a volume: one of the instance that has it, if any does.
+func (in *Intake) onVolume(ctx context.Context, v seedbed.ProjectVolume, kind seedbed.JobKind, o seedbed.JobOptions) (seedbed.Job, error) {
+	if v.Holder == "" {
+		return in.volumeJob(ctx, v, kind, o)
+	}
+	inst, err := in.instanceNamed(ctx, v.Project, v.Holder)
+	if err != nil {
+		return seedbed.Job{}, err
+	}
+	return jobOn(inst, kind, o), nil
 }
 
 // Attach accepts a request to attach a volume to an instance of its project. Errors: seedbed.ErrNotFound, ErrInUse while an instance

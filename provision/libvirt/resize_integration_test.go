@@ -112,7 +112,12 @@ func TestVolumeIsAttachedWhileTheGuestRuns(t *testing.T) {
 						has(lv.DOMAIN_XML_INACTIVE, disk.Serial))
 				}
 			}
-			must("grow", d.ResizeDisk(t.Context(), spec.ID, onPCI.Disk, 32*seedbed.MiB))
+			for _, disk := range []seedbed.AttachedDisk{onPCI, onSCSI} {
+				must("grow", d.ResizeDisk(t.Context(), spec.ID, disk.Disk, 32*seedbed.MiB))
+				if now, err := dom.GetBlockInfo(disk.Device, 0); err != nil || now.Capacity != uint64(32*seedbed.MiB) {
+					t.Errorf("the guest's disk %s has %+v, %v", disk.Device, now, err)
+				}
+			}
 			must("detach from the SCSI bus", d.DetachDisk(t.Context(), spec.ID, onSCSI.Serial))
 			if has(0, onSCSI.Serial) || has(lv.DOMAIN_XML_INACTIVE, onSCSI.Serial) {
 				t.Error("the disk on the SCSI bus is still there")

@@ -36,6 +36,8 @@ type Store interface {
 	// VolumeOf returns the volume of a project with that ID, and SetAttachment records how far a job has attached or detached its volume.
 	VolumeOf(ctx context.Context, id string) (seedbed.ProjectVolume, error)
 	SetAttachment(ctx context.Context, ref seedbed.JobRef, to seedbed.VolumeState) error
+	// SetVolumeSize records the size that a job has given its volume.
+	SetVolumeSize(ctx context.Context, ref seedbed.JobRef, size seedbed.Bytes) error
 
 	// Rebuilding returns what the job makes of its instance, and what the instance was before.
 	Rebuilding(ctx context.Context, id seedbed.JobID) (seedbed.Rebuild, error)
@@ -101,6 +103,7 @@ var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
 	seedbed.JobForget:         (*task).forgetPlan,
 	seedbed.JobVolumeAdd:      (*task).volumeAddPlan,
 	seedbed.JobVolumeRemove:   (*task).volumeRemovePlan,
+	seedbed.JobVolumeResize:   (*task).volumeResizePlan,
 	seedbed.JobAttach:         (*task).attachPlan,
 	seedbed.JobDetach:         (*task).detachPlan,
 }

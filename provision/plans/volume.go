@@ -21,6 +21,11 @@ func (t *task) volumeRemovePlan() engine.Plan {
 	return engine.Plan{Drops: true, Stages: []engine.Stage{{Name: "delete-volume", Run: t.deleteVolume}}}
 }
 
+// volumeResizePlan makes a volume larger. It stays larger, because its guest may use the new space at once.
+func (t *task) volumeResizePlan() engine.Plan {
+	return engine.Plan{Stages: []engine.Stage{{Name: "grow", Run: t.enlargeVolume, Final: true}}}
+}
+
 // attachPlan gives an instance a volume. Its metadata names the volume once the domain has it.
 func (t *task) attachPlan() engine.Plan {
 	return engine.Plan{Stages: []engine.Stage{
@@ -37,11 +42,19 @@ func (t *task) detachPlan() engine.Plan {
 	}}
 }
 
+// volumeSpec returns the input of the job.
+func (t *task) volumeSpec() (spec seedbed.VolumeJob, err error) {
+	if err := json.Unmarshal(t.Job.Spec, &spec); err != nil {
+		return spec, fmt.Errorf("read the job's input: %w", err)
+	}
+	return spec, nil
+}
+
 // volume returns the volume that the job works on.
 func (t *task) volume(ctx context.Context) (v seedbed.ProjectVolume, err error) {
-	var spec seedbed.VolumeJob
-	if err := json.Unmarshal(t.Job.Spec, &spec); err != nil {
-		return v, fmt.Errorf("read the job's input: %w", err)
+	spec, err := t.volumeSpec()
+	if err != nil {
+		return v, err
 	}
 	if v, err = t.store.VolumeOf(ctx, spec.ID); err != nil {
 		return v, fmt.Errorf("volume %s: %w", spec.Name, engine.FromStore(err))
@@ -90,7 +103,39 @@ func (t *task) deleteVolume(ctx context.Context) error {
 	return t.discard(ctx, seedbed.Volume{Pool: v.Pool, Name: v.Volume}, v.Owner, 100)
 }
 
-// held returns the volume that the job attaches or detaches. It returns ErrConflict if the job's instance does not have it.
+// enlargeVolume makes the volume larger in its pool and for the guest that has it, and makes the guest plane serve the new size.
+func (t *task) enlargeVolume(ctx context.Context) error {
+	spec, err := t.volumeSpec()
+	if err != nil {
+		return err
+	}
+	v, err := t.held(ctx)
+	if err != nil {
+		return err
+	}
+	var info seedbed.VolumeInfo
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+		info, err = effects.ResizeVolume.Do(ctx, t.Worker(), call,
+			effects.VolumeSize{Pool: v.Pool, Name: v.Volume, Instance: v.Owner, Size: spec.Size, Domain: v.Instance})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("make volume %s larger: %w", v.Name, err)
+	}
+	if err := t.fromStoreWrite(ctx, func(ctx context.Context) error { return t.store.SetVolumeSize(ctx, t.Ref, info.Size) }); err != nil {
+		return fmt.Errorf("record the size: %w", err)
+	}
+	t.Event("info", 100, "volume %s has %s now", v.Name, info.Size)
+	if v.Instance == "" {
+		return nil
+	}
+	if _, err := t.store.Refresh(ctx, t.Node(), v.Instance, t.renderer.Of); err != nil {
+		return fmt.Errorf("publish: %w", engine.FromStore(err))
+	}
+	return nil
+}
+
+// held returns the volume that the job works on. It returns ErrConflict if the job's instance does not have it, or if another one does.
 func (t *task) held(ctx context.Context) (seedbed.ProjectVolume, error) {
 	v, err := t.volume(ctx)
 	if err == nil {

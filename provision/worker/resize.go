@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 
 	"seedbed"
@@ -62,8 +63,9 @@ func (s *Server) attach(ctx context.Context, a effects.DiskAttachment) error {
 // the size and records it.
 func (s *Server) resize(ctx context.Context, a effects.VolumeSize) (seedbed.VolumeInfo, error) {
 	pool, err := s.owned(a.Pool, a.Instance)
+	domain := cmp.Or(a.Domain, a.Instance)
 	if err == nil {
-		err = seedbed.CheckDisk("size", a.Size)
+		err = cmp.Or(checkInstance(domain), seedbed.CheckDisk("size", a.Size))
 	}
 	if err != nil {
 		return seedbed.VolumeInfo{}, err
@@ -75,7 +77,7 @@ func (s *Server) resize(ctx context.Context, a effects.VolumeSize) (seedbed.Volu
 	if err := have.CheckGrowth(a.Size); err != nil {
 		return seedbed.VolumeInfo{}, err
 	}
-	if err := s.hypervisor.ResizeDisk(ctx, a.Instance, have.Disk, a.Size); err != nil {
+	if err := s.hypervisor.ResizeDisk(ctx, domain, have.Disk, a.Size); err != nil {
 		return seedbed.VolumeInfo{}, err
 	}
 	return pool.ResizeVolume(ctx, a.Name, a.Instance, a.Size)

@@ -15,13 +15,13 @@ import (
 const newProjectVolumeColumns = `id, project, name, pool, volume, owner, token, node, state, size, image, keep, revision, created`
 
 // projectVolumeColumns are those that scanProjectVolume reads.
-const projectVolumeColumns = newProjectVolumeColumns + `, instance, idx, bus`
+const projectVolumeColumns = newProjectVolumeColumns + `, wanted, instance, idx, bus`
 
 func scanProjectVolume(r sqldb.Row) (v seedbed.ProjectVolume, err error) {
 	var image, instance sql.NullString
 	var index sql.NullInt64
 	err = r.Scan(&v.ID, &v.Project, &v.Name, &v.Pool, &v.Volume, &v.Owner, &v.Token, &v.Node, &v.State, &v.Size, &image, &v.Keep, &v.Revision,
-		sqldb.ToTime(&v.Created), &instance, &index, &v.Bus)
+		sqldb.ToTime(&v.Created), &v.Wanted, &instance, &index, &v.Bus)
 	v.Serial = seedbed.SerialOf(v.ID)
 	v.Image, v.Instance, v.Index = image.String, seedbed.InstanceID(instance.String), int(index.Int64)
 	if v.Instance != "" {
@@ -37,18 +37,21 @@ func noProjectVolume(kind error, name string) error {
 
 // LockProjectVolume locks the row of a project's volume, and returns the volume. It returns ErrNotFound if there is none.
 func LockProjectVolume(ctx context.Context, tx *sqldb.Tx, project, name string) (seedbed.ProjectVolume, error) {
-	v, err := sqldb.LockOne(ctx, tx, scanProjectVolume, noProjectVolume(seedbed.ErrNotFound, name),
-		`UPDATE project_volume SET name = name WHERE project = $1 AND name = $2 RETURNING `+projectVolumeColumns, project, name)
-	if err == nil && v.Instance != "" {
-		v.Holder, err = sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM instance WHERE id = $1`, v.Instance)
-	}
-	return v, err
+	return lockVolume(ctx, tx, noProjectVolume(seedbed.ErrNotFound, name), `project = $1 AND name = $2`, project, name)
 }
 
 // LockVolumeOf locks the row of the volume with that ID, and returns the volume. It returns missing if there is none.
 func LockVolumeOf(ctx context.Context, tx *sqldb.Tx, id string, missing error) (seedbed.ProjectVolume, error) {
-	return sqldb.LockOne(ctx, tx, scanProjectVolume, missing,
-		`UPDATE project_volume SET name = name WHERE id = $1 RETURNING `+projectVolumeColumns, id)
+	return lockVolume(ctx, tx, missing, `id = $1`, id)
+}
+
+func lockVolume(ctx context.Context, tx *sqldb.Tx, missing error, cond string, args ...any) (seedbed.ProjectVolume, error) {
+	v, err := sqldb.LockOne(ctx, tx, scanProjectVolume, missing,
+		`UPDATE project_volume SET name = name WHERE `+cond+` RETURNING `+projectVolumeColumns, args...)
+	if err == nil && v.Instance != "" {
+		v.Holder, err = sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM instance WHERE id = $1`, v.Instance)
+	}
+	return v, err
 }
 
 // InsertProjectVolume adds a volume that no instance has. It returns ErrExists if its project has one of its name.
@@ -341,8 +344,8 @@ func (s *Store) RenameVolume(
 			return err
 		}
 		switch v.State {
-		case seedbed.VolumeMaking:
-			return seedbed.Errorf(seedbed.ErrConflict, "volume %q is being made: its name stays until its job has ended", v.Name)
+		case seedbed.VolumeMaking, seedbed.VolumeChanging:
+			return seedbed.Errorf(seedbed.ErrConflict, "a job works on volume %q, which is %s: its name stays until that has ended", v.Name, v.State)
 		case seedbed.VolumeRemoving:
 			return seedbed.Errorf(seedbed.ErrConflict, "volume %q is being removed, so its name stays: if its removal has failed, "+
 				"remove it again (seedbed volume remove %s)", v.Name, v.Name)

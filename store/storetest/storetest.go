@@ -47,6 +47,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.DB) {
 		{"hook", hookCases},
 		{"volume", volumeCases},
 		{"project volume", projectVolumeCases},
+		{"volume size", volumeSizeCases},
 		{"rebuild", rebuildCases},
 		{"resize", resizeCases},
 		{"token quota", tokenQuotaCases},

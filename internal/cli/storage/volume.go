@@ -15,7 +15,7 @@ func VolumeCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "volume", Aliases: []string{"volumes"}, Short: "Manage volumes that can be attached to instances"})
 	r := volumes(a)
 	c.AddCommand(volumeAdd(a), r.List(a, "list", "List volumes, and the disks of instances"), r.Show(a, "show NAME", "Show a volume"),
-		volumeAttach(a), volumeDetach(a), volumeRename(a), volumeRemove(a))
+		volumeResize(a), volumeAttach(a), volumeDetach(a), volumeRename(a), volumeRemove(a))
 	return c
 }
 
@@ -70,6 +70,29 @@ func volumes(a *cli.App) cli.Resource[seedbed.ProjectVolume] {
 			}
 		},
 	}
+}
+
+func volumeResize(a *cli.App) *cobra.Command {
+	var w cli.WaitFlags
+	c := &cobra.Command{
+		Use:   "resize VOLUME SIZE",
+		Short: "Make a volume larger",
+		Long: `Make a volume larger, whether an instance has it or not. The guest of a running instance
+sees the new size at once, and grows its partitions and file systems itself. A volume
+never becomes smaller. A disk that an instance was made with is resized with it: see
+seedbed vm resize.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			size, err := seedbed.ParseBytes(args[1])
+			if err != nil {
+				return err
+			}
+			receipt, err := api.ResizeVolume(ctx, args[0], seedbed.VolumeResize{Size: size})
+			return a.Finish(ctx, api, &w, receipt, err)
+		}),
+	}
+	w.AddJob(a, c)
+	c.ValidArgsFunction = a.Completion(cli.VolumesIn(seedbed.VolumeFree, seedbed.VolumeAttached), cli.NoNames)
+	return c
 }
 
 func volumeAttach(a *cli.App) *cobra.Command {

@@ -50,7 +50,11 @@ func (h *Hypervisor) ResizeDisk(ctx context.Context, id seedbed.InstanceID, disk
 		if d == nil || err != nil || d.state == seedbed.DomainOff {
 			return err
 		}
-		for _, own := range d.spec.Disks {
+		all := slices.Clone(d.spec.Disks)
+		for _, a := range d.spec.Attached {
+			all = append(all, a.Disk)
+		}
+		for _, own := range all {
 			if own.Source != disk.Source {
 				continue
 			}

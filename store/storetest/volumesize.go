@@ -1,0 +1,171 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+
+	"seedbed"
+)
+
+var volumeSizeCases = map[string]func(*bench){
+	"resized":           testVolumeResized,
+	"resized attached":  testAttachedResized,
+	"resize refused":    testVolumeResizeRefused,
+	"resize and quota":  testVolumeResizeQuota,
+	"resize and resume": testVolumeResizeResumed,
+}
+
+func volumeResizeOf(id seedbed.InstanceID, name string, size seedbed.Bytes) seedbed.Acceptance {
+	spec, _ := json.Marshal(seedbed.VolumeJob{Name: name, Size: size})
+	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobVolumeResize, Project: seedbed.DefaultProject,
+		Subject: name, Instance: id, Node: node, Spec: spec}}
+}
+
+func (b *bench) volumeNamed(name string) seedbed.ProjectVolume {
+	b.Helper()
+	return get(b.ProjectVolume(context.Background(), seedbed.DefaultProject, name))(b)
+}
+
+func testVolumeResized(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	b.volume("data")
+	a := volumeResizeOf("", "data", 3*seedbed.GiB)
+	get(b.Accept(ctx, a))(b)
+	v := b.volumeNamed("data")
+	b.equal([]any{v.State, v.Size, v.Wanted}, []any{seedbed.VolumeChanging, seedbed.GiB, 3 * seedbed.GiB})
+	_, err := b.Accept(ctx, attachmentOf(seedbed.JobAttach, i.ID, "data", true))
+	b.want(err, seedbed.ErrInUse, a.Job.ID.Short())
+	_, err = b.Accept(ctx, volumeRemoveOf("data"))
+	b.want(err, seedbed.ErrInUse, a.Job.ID.Short())
+	_, err = b.Accept(ctx, volumeResizeOf("", "data", 4*seedbed.GiB))
+	b.want(err, seedbed.ErrInUse, a.Job.ID.Short())
+	_, err = b.RenameVolume(ctx, seedbed.DefaultProject, "data", "archive")
+	b.want(err, seedbed.ErrConflict, "changing")
+	j := b.claim()
+	b.equal([]string{j.Subject, j.Pool, j.Node, string(j.Instance)}, []string{"data", "default", node, ""})
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "grow", Total: 1, Final: true}))
+	for range 2 {
+		b.must(b.SetVolumeSize(ctx, j.Ref(), 3*seedbed.GiB))
+	}
+	b.must(b.SetVolumeSize(ctx, j.Ref(), 2*seedbed.GiB)) // it never becomes smaller
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	v = b.volumeNamed("data")
+	b.equal([]any{v.State, v.Size, v.Wanted}, []any{seedbed.VolumeFree, 3 * seedbed.GiB, seedbed.Bytes(0)})
+	b.want(b.SetVolumeSize(ctx, j.Ref(), 4*seedbed.GiB), seedbed.ErrStale)
+
+	cancelled := volumeResizeOf("", "data", 4*seedbed.GiB) // before it began
+	get(b.Accept(ctx, cancelled))(b)
+	b.must(b.CancelJob(ctx, cancelled.Job.ID))
+	v = b.volumeNamed("data")
+	b.equal([]any{v.State, v.Size, v.Wanted}, []any{seedbed.VolumeFree, 3 * seedbed.GiB, seedbed.Bytes(0)})
+}
+
+func testAttachedResized(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	b.volume("data")
+	_, err := b.Accept(ctx, volumeResizeOf(i.ID, "data", 3*seedbed.GiB))
+	b.want(err, seedbed.ErrConflict, "in the meantime")
+	b.attached(i, "data", true)
+	_, err = b.Accept(ctx, volumeResizeOf("", "data", 3*seedbed.GiB))
+	b.want(err, seedbed.ErrConflict, "in the meantime")
+	get(b.Accept(ctx, volumeResizeOf(i.ID, "data", 3*seedbed.GiB)))(b)
+	b.equal(b.volumeNamed("data").State, seedbed.VolumeAttached)
+	_, err = b.Accept(ctx, volumeJob(seedbed.JobFlatten, i.ID, ""))
+	b.want(err, seedbed.ErrInUse)
+	was := get(b.Instance(ctx, i.ID))(b).Revision
+	j := b.claim()
+	b.equal([]string{j.Subject, j.Pool, j.Node}, []string{"web1", "default", node})
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "grow", Total: 1, Final: true}))
+	b.must(b.SetVolumeSize(ctx, j.Ref(), 3*seedbed.GiB))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	now := get(b.Instance(ctx, i.ID))(b)
+	b.equal([]any{now.Attached[0].Size, now.Attached[0].State, now.Revision > was}, []any{3 * seedbed.GiB, seedbed.VolumeAttached, true})
+}
+
+func testVolumeResizeRefused(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.volume("data")
+	for name, c := range map[string]struct {
+		size seedbed.Bytes
+		kind error
+		says string
+	}{
+		"smaller":  {seedbed.MiB, seedbed.ErrInvalid, "it would lose what is at its end; a volume can only become larger"},
+		"the same": {seedbed.GiB, seedbed.ErrInvalid, "already has 1GiB"},
+		"nothing":  {0, seedbed.ErrInvalid, "size"},
+		"too much": {seedbed.MaxDisk + seedbed.MiB, seedbed.ErrInvalid, "size"},
+	} {
+		_, err := b.Accept(ctx, volumeResizeOf("", "data", c.size))
+		if err == nil {
+			b.Errorf("%s is accepted", name)
+			continue
+		}
+		b.want(err, c.kind, c.says)
+	}
+	_, err := b.Accept(ctx, volumeResizeOf("", "none", seedbed.TiB))
+	b.want(err, seedbed.ErrNotFound, "none")
+	get(b.Accept(ctx, volumeRemoveOf("data")))(b)
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no answer"}))
+	_, err = b.Accept(ctx, volumeResizeOf("", "data", seedbed.TiB))
+	b.want(err, seedbed.ErrConflict, "removing")
+}
+
+// The growth counts from the acceptance, until the job has ended.
+func testVolumeResizeQuota(b *bench) {
+	b.world()
+	ci := b.token("ci", seedbed.TokenQuota{Disk: 5 * seedbed.GiB})
+	ctx := byToken(ci)
+	for _, name := range []string{"first", "second"} {
+		get(b.Accept(ctx, volumeAddOf(name)))(b)
+		b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	}
+	_, err := b.Accept(ctx, volumeResizeOf("", "first", 5*seedbed.GiB))
+	b.want(err, seedbed.ErrForbidden, `token "ci"`, "this wants 4GiB more")
+	get(b.Accept(ctx, volumeResizeOf("", "first", 4*seedbed.GiB)))(b)
+	_, err = b.Accept(ctx, volumeResizeOf("", "second", 2*seedbed.GiB))
+	b.want(err, seedbed.ErrForbidden, "it has 5GiB")
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no room"}))
+	get(b.Accept(ctx, volumeResizeOf("", "second", 2*seedbed.GiB)))(b)
+}
+
+// A job that is resumed needs its volume, and its place in the quota, again.
+func testVolumeResizeResumed(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	b.volume("data")
+	a := volumeResizeOf("", "data", 3*seedbed.GiB)
+	get(b.Accept(ctx, a))(b)
+	fail := func() {
+		b.Helper()
+		j := b.claim()
+		b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "grow", Total: 1, Final: true}))
+		b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no room"}))
+	}
+	fail()
+	b.equal(b.volumeNamed("data").State, seedbed.VolumeFree)
+	get(b.ResumeJob(ctx, a.Job.ID))(b)
+	v := b.volumeNamed("data")
+	b.equal([]any{v.State, v.Wanted}, []any{seedbed.VolumeChanging, 3 * seedbed.GiB})
+	fail()
+	b.attached(i, "data", true)
+	_, err := b.ResumeJob(ctx, a.Job.ID)
+	b.want(err, seedbed.ErrInUse, "web1")
+
+	a = volumeResizeOf(i.ID, "data", 3*seedbed.GiB)
+	get(b.Accept(ctx, a))(b)
+	fail()
+	get(b.ResumeJob(ctx, a.Job.ID))(b)
+	v = b.volumeNamed("data")
+	b.equal([]any{v.State, v.Wanted}, []any{seedbed.VolumeAttached, 3 * seedbed.GiB})
+	fail()
+	get(b.Accept(ctx, attachmentOf(seedbed.JobDetach, i.ID, "data", true)))(b)
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	_, err = b.ResumeJob(ctx, a.Job.ID)
+	b.want(err, seedbed.ErrConflict, "no longer that of instance")
+}

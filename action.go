@@ -160,7 +160,7 @@ var actions = []ActionInfo{
 	{ActionSnapshotCreate, RoleOperator, false, "take snapshots of instances"},
 	{ActionSnapshotRemove, RoleOperator, false, "remove snapshots of instances"},
 	{ActionDiskRead, RoleViewer, false, "see the volumes of projects, and the disks of instances"},
-	{ActionDiskManage, RoleOperator, false, "make, resize, rename and remove volumes"},
+	{ActionDiskManage, RoleOperator, false, "make, change and remove volumes"},
 	{ActionDiskAttach, RoleOperator, false, "attach volumes to instances, and detach them"},
 	{ActionConsoleRead, RoleOperator, false, "read the consoles of instances and see their screens, which may show secrets"},
 	{ActionConsoleOpen, RoleOperator, false, "open the serial consoles and the screens of instances, and type at them"},

@@ -153,6 +153,8 @@ type AttachedDisk struct {
 	// Bus is BusVirtio or BusSCSI, and Device its name on that bus, such as "vdb".
 	Bus    string `json:"bus"`
 	Device string `json:"device"`
+	// Limits say how fast it may be.
+	Limits IOLimits `json:"limits,omitzero"`
 }
 
 // DomainNIC is one NIC of a domain: at a bridge, or at an uplink.

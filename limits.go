@@ -3,6 +3,8 @@ package seedbed
 import (
 	"maps"
 	"math"
+	"strconv"
+	"strings"
 )
 
 // The bounds of what an instance may have. They prevent mistakes and abuse; the job finds out what
@@ -215,4 +217,110 @@ func (u *Use) AddDisk(pool string, size Bytes) {
 	}
 	u.Disk += size
 	u.DiskIn[pool] += size
+}
+
+// IOLimits bounds what the guest that has a volume reads from it and writes to it in a second. Zero is no limit. What bounds both kinds
+// together excludes what bounds one of them.
+type IOLimits struct {
+	// IOPS are requests, of both kinds or of one.
+	IOPS      int64 `json:"iops,omitempty"`
+	ReadIOPS  int64 `json:"read_iops,omitempty"`
+	WriteIOPS int64 `json:"write_iops,omitempty"`
+	// Bandwidth is data, of both directions or of one.
+	Bandwidth      Bytes `json:"bandwidth,omitempty"`
+	ReadBandwidth  Bytes `json:"read_bandwidth,omitempty"`
+	WriteBandwidth Bytes `json:"write_bandwidth,omitempty"`
+}
+
+// VolumeLimits changes IOLimits. A nil field leaves a limit, and zero lifts it.
+type VolumeLimits struct {
+	IOPS           *int64 `json:"iops,omitempty"`
+	ReadIOPS       *int64 `json:"read_iops,omitempty"`
+	WriteIOPS      *int64 `json:"write_iops,omitempty"`
+	Bandwidth      *Bytes `json:"bandwidth,omitempty"`
+	ReadBandwidth  *Bytes `json:"read_bandwidth,omitempty"`
+	WriteBandwidth *Bytes `json:"write_bandwidth,omitempty"`
+}
+
+// Below the least limits a guest takes its disk for broken; above the most, the hypervisor does not count.
+const (
+	minIOPS, maxIOPS                   = 10, 1_000_000_000
+	minDiskBandwidth, maxDiskBandwidth = 64 * KiB, TiB
+)
+
+// Check returns ErrInvalid for a limit out of range, and for limits that exclude each other.
+func (l IOLimits) Check() error {
+	for _, f := range []struct {
+		name              string
+		both, read, write int64
+		least, most       int64
+		text              func(int64) string
+	}{
+		{"iops", l.IOPS, l.ReadIOPS, l.WriteIOPS, minIOPS, maxIOPS, func(n int64) string { return strconv.FormatInt(n, 10) }},
+		{"bandwidth", int64(l.Bandwidth), int64(l.ReadBandwidth), int64(l.WriteBandwidth), int64(minDiskBandwidth), int64(maxDiskBandwidth),
+			func(n int64) string { return Bytes(n).String() }},
+	} {
+		for _, one := range []struct {
+			prefix string
+			value  int64
+		}{{"", f.both}, {"read_", f.read}, {"write_", f.write}} {
+			if one.value != 0 && (one.value < f.least || one.value > f.most) {
+				return Errorf(ErrInvalid, "%s%s is %s: expected %s to %s, or 0 for no limit", one.prefix, f.name, f.text(one.value),
+					f.text(f.least), f.text(f.most))
+			}
+		}
+		if f.both != 0 && (f.read != 0 || f.write != 0) {
+			return Errorf(ErrInvalid, "%s bounds reads and writes together, so read_%s and write_%s cannot be set as well: set either to 0",
+				f.name, f.name, f.name)
+		}
+	}
+	return nil
+}
+
+// String returns the limits for people, such as "500 iops, 10MiB/s read"; empty if there are none.
+func (l IOLimits) String() string {
+	var all []string
+	for _, one := range []struct {
+		n    int64
+		what string
+	}{{l.IOPS, "iops"}, {l.ReadIOPS, "iops read"}, {l.WriteIOPS, "iops written"}} {
+		if one.n != 0 {
+			all = append(all, strconv.FormatInt(one.n, 10)+" "+one.what)
+		}
+	}
+	for _, one := range []struct {
+		n    Bytes
+		what string
+	}{{l.Bandwidth, ""}, {l.ReadBandwidth, " read"}, {l.WriteBandwidth, " written"}} {
+		if one.n != 0 {
+			all = append(all, one.n.String()+"/s"+one.what)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// Of returns the limits as the change leaves them. It returns ErrInvalid for limits that cannot be, and if nothing would change.
+func (c VolumeLimits) Of(l IOLimits) (IOLimits, error) {
+	was := l
+	for _, one := range []struct{ to, from *int64 }{{&l.IOPS, c.IOPS}, {&l.ReadIOPS, c.ReadIOPS}, {&l.WriteIOPS, c.WriteIOPS}} {
+		if one.from != nil {
+			*one.to = *one.from
+		}
+	}
+	for _, one := range []struct{ to, from *Bytes }{
+		{&l.Bandwidth, c.Bandwidth}, {&l.ReadBandwidth, c.ReadBandwidth}, {&l.WriteBandwidth, c.WriteBandwidth},
+	} {
+		if one.from != nil {
+			*one.to = *one.from
+		}
+	}
+	if l == was {
+		return was, Errorf(ErrInvalid, "nothing would change: expected another limit, such as iops or bandwidth")
+	}
+	return l, l.Check()
+}
+
+// Whole returns the change that sets all limits to these.
+func (l IOLimits) Whole() VolumeLimits {
+	return VolumeLimits{&l.IOPS, &l.ReadIOPS, &l.WriteIOPS, &l.Bandwidth, &l.ReadBandwidth, &l.WriteBandwidth}
 }

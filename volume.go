@@ -128,6 +128,7 @@ const (
 	JobVolumeAdd    JobKind = "volume_add"    // make a volume that no instance has
 	JobVolumeRemove JobKind = "volume_remove" // remove a volume that no instance has
 	JobVolumeResize JobKind = "volume_resize" // give a volume more room, whether an instance has it or not
+	JobVolumeSet    JobKind = "volume_set"    // change how fast a volume may be
 	JobAttach       JobKind = "attach"        // give an instance a volume of its project
 	JobDetach       JobKind = "detach"        // take such a volume from an instance
 )
@@ -177,6 +178,7 @@ type ProjectVolume struct {
 	Wanted Bytes `json:"-"`
 	// Image is the image that it is a clone of; empty if it depends on none.
 	Image string `json:"image,omitempty"`
+	IOLimits
 	// Instance is the instance that has it, and Holder the name of that; empty if none does.
 	Instance InstanceID `json:"-"`
 	Holder   string     `json:"instance,omitempty"`
@@ -269,6 +271,7 @@ type VolumeRequest struct {
 	Image string `json:"image,omitempty"`
 	// Node is the node that is to have it; empty leaves the choice.
 	Node string `json:"node,omitempty"`
+	IOLimits
 }
 
 // Attachment says how a volume is attached to an instance.
@@ -299,6 +302,10 @@ type VolumeJob struct {
 	Keep bool   `json:"keep,omitempty"`
 	// Size is what a volume_resize job gives the volume.
 	Size Bytes `json:"size,omitempty"`
+	// Set is what a volume_set job changes, Limits what the volume has after it, and Was what it had.
+	Set    *VolumeLimits `json:"set,omitempty"`
+	Limits *IOLimits     `json:"limits,omitempty"`
+	Was    *IOLimits     `json:"was,omitempty"`
 }
 
 // VolumeResize asks for a larger volume.

@@ -114,6 +114,7 @@ func TestRetry(t *testing.T) {
 		path, body string
 	}{
 		{seedbed.JobVolumeResize, "resize", `{"size":"2GiB"}`},
+		{seedbed.JobVolumeSet, "limits", `{"iops":500,"read_bandwidth":"1MiB"}`},
 		{seedbed.JobAttach, "attach", `{"instance":"web1","bus":"scsi","keep":false}`},
 		{seedbed.JobDetach, "detach", ""},
 	} {

@@ -43,7 +43,7 @@ var (
 		"TemplateNetworkRequest": wire.TemplateNetworkRequest{}, "UserDataRequest": wire.UserDataRequest{},
 		"SnapshotRequest": wire.SnapshotRequest{},
 		"VolumeRequest":   seedbed.VolumeRequest{}, "VolumeChange": wire.VolumeChange{}, "Attachment": seedbed.Attachment{},
-		"VolumeResize": seedbed.VolumeResize{},
+		"VolumeResize": seedbed.VolumeResize{}, "VolumeLimits": seedbed.VolumeLimits{},
 		"TokenRequest": wire.TokenRequest{}, "TokenChange": wire.TokenChange{},
 		"SessionRequest": wire.SessionRequest{},
 		"RoleRequest":    wire.RoleRequest{}, "RoleDefinition": wire.RoleDefinition{},

@@ -106,6 +106,7 @@ func (h *host) handleDomains(t effects.Handlers) {
 	})
 	effects.AttachDisk.Handle(t, h.AttachDisk)
 	effects.DetachDisk.Handle(t, h.DetachDisk)
+	effects.LimitDisk.Handle(t, h.LimitDisk)
 	effects.Volume.Handle(t, func(ctx context.Context, a effects.VolumeRef) (seedbed.VolumeInfo, error) {
 		if err := h.answers(); err != nil {
 			return seedbed.VolumeInfo{}, err

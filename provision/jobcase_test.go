@@ -296,6 +296,13 @@ var (
 			return caseJob{l.resizeVolume("data", 16*seedbed.MiB), func() { l.volumeHasSize("data", 16*seedbed.MiB, "web1") },
 				func() { l.volumeHasSize("data", 8*seedbed.MiB, "web1") }}
 		}},
+		{"volume-set", seedbed.Job{Kind: seedbed.JobVolumeSet}, func(l *lab) caseJob {
+			l.made()
+			l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
+			l.runUntil(l.attach("data", "web1"), seedbed.JobSucceeded)
+			return caseJob{l.limitVolume("data"), func() { l.volumeHasLimits("data", someLimits, "web1") },
+				func() { l.volumeHasLimits("data", seedbed.IOLimits{}, "web1") }}
+		}},
 		{"attach", seedbed.Job{Kind: seedbed.JobAttach}, func(l *lab) caseJob {
 			l.made()
 			l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)

@@ -47,6 +47,49 @@ func (l *lab) volumeHasSize(name string, size seedbed.Bytes, holder string) {
 	}
 }
 
+var someLimits = seedbed.IOLimits{IOPS: 500, WriteBandwidth: seedbed.MiB}
+
+func (l *lab) limitVolume(name string) seedbed.JobID {
+	l.t.Helper()
+	return l.job(l.intake.SetVolume(l.t.Context(), seedbed.DefaultProject, name, someLimits.Whole(), usual))
+}
+
+// volumeHasLimits is hasVolume for a volume that is to have limits, in the domain that has it as well.
+func (l *lab) volumeHasLimits(name string, want seedbed.IOLimits, holder string) {
+	l.t.Helper()
+	state := seedbed.VolumeFree
+	if holder != "" {
+		state = seedbed.VolumeAttached
+	}
+	l.hasVolume(name, state, holder)
+	v, err := l.db.ProjectVolume(l.t.Context(), seedbed.DefaultProject, name)
+	l.ok(err)
+	if v.IOLimits != want {
+		l.t.Errorf("volume %s has the limits %s; want %s", name, v.IOLimits, want)
+	}
+	spec, _ := l.hv.Spec(v.Instance)
+	for _, a := range spec.Attached {
+		if a.Serial == v.Serial && a.Limits != want {
+			l.t.Errorf("domain %s has the limits %s for volume %s; want %s", holder, a.Limits, name, want)
+		}
+	}
+}
+
+// TestLimitsStay checks that a volume keeps its limits when it is detached, attached again, and its instance rebuilt.
+func TestLimitsStay(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.made()
+	l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
+	l.runUntil(l.limitVolume("data"), seedbed.JobSucceeded)
+	l.runUntil(l.attach("data", "web1"), seedbed.JobSucceeded)
+	l.volumeHasLimits("data", someLimits, "web1")
+	l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobSucceeded)
+	l.volumeHasLimits("data", someLimits, "web1")
+	l.runUntil(l.job(l.intake.Detach(t.Context(), seedbed.DefaultProject, "data", "", usual)), seedbed.JobSucceeded)
+	l.volumeHasLimits("data", someLimits, "")
+}
+
 // hasVolume checks that the database, the pool, the domains and what guests are served agree about a volume.
 func (l *lab) hasVolume(name string, state seedbed.VolumeState, holder string) {
 	l.t.Helper()

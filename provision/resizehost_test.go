@@ -32,7 +32,7 @@ func (h *host) AttachDisk(ctx context.Context, call seedbed.Call, a effects.Disk
 	if err != nil {
 		return err
 	}
-	return h.hv.AttachDisk(ctx, a.ID, seedbed.AttachedDisk{Disk: info.Disk, Serial: a.Serial, Bus: a.Bus, Device: a.Device})
+	return h.hv.AttachDisk(ctx, a.ID, seedbed.AttachedDisk{Disk: info.Disk, Serial: a.Serial, Bus: a.Bus, Device: a.Device, Limits: a.Limits})
 }
 
 func (h *host) DetachDisk(ctx context.Context, call seedbed.Call, a effects.DiskSerial) error {
@@ -48,6 +48,17 @@ func (m *mortal) SetAttachment(ctx context.Context, ref seedbed.JobRef, to seedb
 
 func (m *mortal) SetVolumeSize(ctx context.Context, ref seedbed.JobRef, size seedbed.Bytes) error {
 	return m.around("size", size.String(), func() error { return m.taken(ref, m.DB.SetVolumeSize(ctx, ref, size)) })
+}
+
+func (m *mortal) SetVolumeLimits(ctx context.Context, ref seedbed.JobRef, l seedbed.IOLimits) error {
+	return m.around("limits", l.String(), func() error { return m.taken(ref, m.DB.SetVolumeLimits(ctx, ref, l)) })
+}
+
+func (h *host) LimitDisk(ctx context.Context, call seedbed.Call, a effects.DiskLimits) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.hv.LimitDisk(ctx, a.ID, a.Serial, a.Limits)
 }
 
 func (h *host) ResizeDomain(ctx context.Context, call seedbed.Call, id seedbed.InstanceID, vcpus int, memory seedbed.Bytes) error {

@@ -291,8 +291,8 @@ func acceptSubject(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accepta
 		return acceptVolumeAdd(ctx, b, a)
 	case seedbed.JobVolumeRemove:
 		return acceptVolumeRemove(ctx, tx, &a.Job)
-	case seedbed.JobVolumeResize:
-		return acceptVolumeResize(ctx, b, &a.Job)
+	case seedbed.JobVolumeResize, seedbed.JobVolumeSet:
+		return acceptVolumeChange(ctx, b, &a.Job)
 	case seedbed.JobAttach:
 		return acceptAttach(ctx, tx, &a.Job)
 	case seedbed.JobDetach:

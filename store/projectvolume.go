@@ -27,10 +27,11 @@ func checkProjectVolumeJob(a seedbed.Acceptance) (ok bool, err error) {
 		if a.Volume.Size != 0 || a.Volume.Image == "" {
 			err = seedbed.CheckDisk("size", a.Volume.Size)
 		}
+		err = cmp.Or(err, a.Volume.IOLimits.Check())
 		return true, cmp.Or(seedbed.CheckName("volume", a.Volume.Name), err)
 	case seedbed.JobVolumeRemove:
 		return true, seedbed.CheckName("volume", a.Job.Subject)
-	case seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize:
+	case seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize, seedbed.JobVolumeSet:
 		var spec seedbed.VolumeJob
 		if err := json.Unmarshal(a.Job.Spec, &spec); err != nil {
 			return true, seedbed.Errorf(seedbed.ErrInvalid, "a %s job needs the name of a volume", a.Job.Kind)
@@ -42,7 +43,10 @@ func checkProjectVolumeJob(a seedbed.Acceptance) (ok bool, err error) {
 		if err == nil && a.Job.Kind == seedbed.JobVolumeResize {
 			err = seedbed.CheckDisk("size", spec.Size)
 		}
-		if err != nil || a.Job.Kind == seedbed.JobVolumeResize && a.Job.Instance == "" {
+		if err == nil && a.Job.Kind == seedbed.JobVolumeSet && spec.Set == nil {
+			err = seedbed.Errorf(seedbed.ErrInvalid, "a %s job needs limits", a.Job.Kind)
+		}
+		if err != nil || changesVolume(a.Job.Kind) && a.Job.Instance == "" {
 			return true, err
 		}
 		_, err = seedbed.ParseInstanceID(string(a.Job.Instance))
@@ -142,8 +146,9 @@ func idleVolume(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume) erro
 			v.Holder, v.Name)
 	}
 	other, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
-		`SELECT `+jobs.JobColumns+` FROM job WHERE project = $1 AND subject = $2 AND kind IN ($3, $4, $5) AND instance = '' AND `+jobs.Live+`
-		ORDER BY created LIMIT 1`, v.Project, v.Name, seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobVolumeResize)
+		`SELECT `+jobs.JobColumns+` FROM job WHERE project = $1 AND subject = $2 AND kind IN ($3, $4, $5, $6) AND instance = '' AND `+jobs.Live+`
+		ORDER BY created LIMIT 1`, v.Project, v.Name, seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobVolumeResize,
+		seedbed.JobVolumeSet)
 	if err != nil || other.ID == "" {
 		return err
 	}
@@ -236,7 +241,7 @@ func (db *DB) SetAttachment(ctx context.Context, ref seedbed.JobRef, to seedbed.
 // endVolume records what the end of a job means for the volume that it worked on.
 func endVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, in seedbed.JobState) error {
 	switch j.Kind {
-	case seedbed.JobVolumeAdd, seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize:
+	case seedbed.JobVolumeAdd, seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize, seedbed.JobVolumeSet:
 	default:
 		return nil
 	}
@@ -248,8 +253,8 @@ func endVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, in seedbed.JobS
 		return instances.SetVolumeState(ctx, tx, spec.ID, seedbed.VolumeFree)
 	case j.Kind == seedbed.JobAttach && in == seedbed.JobRolledBack, j.Kind == seedbed.JobDetach && in == seedbed.JobSucceeded:
 		return instances.FreeVolume(ctx, tx, spec.ID, j.Instance)
-	case j.Kind == seedbed.JobVolumeResize:
-		return instances.EndVolumeSize(ctx, tx, spec.ID)
+	case changesVolume(j.Kind):
+		return instances.EndVolumeChange(ctx, tx, spec.ID)
 	}
 	return nil
 }
@@ -284,8 +289,8 @@ func resumableVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing e
 	if err := idleVolume(ctx, tx, v); err != nil {
 		return err
 	}
-	if j.Kind == seedbed.JobVolumeResize {
-		return resumableVolumeSize(ctx, tx, j, v)
+	if changesVolume(j.Kind) {
+		return resumableChange(ctx, tx, j, v)
 	}
 	to := seedbed.VolumeMaking
 	if j.Kind == seedbed.JobVolumeRemove {
@@ -301,15 +306,20 @@ func resumableAttachment(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missi
 	if err != nil {
 		return err
 	}
-	if err := v.CheckHolder(j); err != nil || j.Kind != seedbed.JobVolumeResize {
+	if err := v.CheckHolder(j); err != nil || !changesVolume(j.Kind) {
 		return err
 	}
-	return resumableVolumeSize(ctx, tx, j, v)
+	return resumableChange(ctx, tx, j, v)
 }
 
 // ofVolume reports whether a job works on a volume that no instance has.
 func ofVolume(j seedbed.Job) bool {
-	return j.Kind == seedbed.JobVolumeAdd || j.Kind == seedbed.JobVolumeRemove || j.Kind == seedbed.JobVolumeResize && j.Instance == ""
+	return j.Kind == seedbed.JobVolumeAdd || j.Kind == seedbed.JobVolumeRemove || changesVolume(j.Kind) && j.Instance == ""
+}
+
+// changesVolume reports whether a job of that kind works on a volume whether an instance has it or not.
+func changesVolume(k seedbed.JobKind) bool {
+	return k == seedbed.JobVolumeResize || k == seedbed.JobVolumeSet
 }
 
 // volumesAt returns the names of the projects' volumes that are only on that node.

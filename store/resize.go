@@ -90,9 +90,9 @@ func resumableResize(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	return holdQuotas(ctx, groupcommit.Alone(tx), next)
 }
 
-// acceptVolumeResize completes the row of a job that makes a volume of a project larger. The growth must fit the quotas of the volume's
-// token and project.
-func acceptVolumeResize(ctx context.Context, b *groupcommit.Batch, j *seedbed.Job) error {
+// acceptVolumeChange completes the row of a job that changes the size or the limits of a volume. A growth must fit the quotas of the
+// volume's token and project.
+func acceptVolumeChange(ctx context.Context, b *groupcommit.Batch, j *seedbed.Job) error {
 	spec, err := volumeSpec(*j)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func acceptVolumeResize(ctx context.Context, b *groupcommit.Batch, j *seedbed.Jo
 	}
 	switch {
 	case v.Instance != j.Instance:
-		return seedbed.Errorf(seedbed.ErrConflict, "volume %q was attached or detached in the meantime: resize it again", v.Name)
+		return seedbed.Errorf(seedbed.ErrConflict, "volume %q was attached or detached in the meantime: request it again", v.Name)
 	case v.Instance == "":
 		if err := idleVolume(ctx, b.Tx, v); err != nil {
 			return err
@@ -116,23 +116,30 @@ func acceptVolumeResize(ctx context.Context, b *groupcommit.Batch, j *seedbed.Jo
 		j.Subject = v.Name
 	}
 	if v.State != seedbed.VolumeFree && v.State != seedbed.VolumeAttached {
-		return seedbed.Errorf(seedbed.ErrConflict, "volume %q is %s: only one that is free or attached can be resized", v.Name, v.State)
+		return seedbed.Errorf(seedbed.ErrConflict, "volume %q is %s: only one that is free or attached can be changed", v.Name, v.State)
 	}
-	if err := v.CheckLarger(spec.Size); err != nil {
-		return err
+	done := seedbed.VolumeJob{ID: v.ID, Name: v.Name, Size: spec.Size}
+	if j.Kind == seedbed.JobVolumeResize {
+		err = v.CheckLarger(spec.Size)
+		if err == nil {
+			err = holdVolume(ctx, b, v, spec.Size-v.Size)
+		}
+	} else {
+		done.Was, done.Limits = &v.IOLimits, &seedbed.IOLimits{}
+		*done.Limits, err = spec.Set.Of(v.IOLimits)
 	}
-	if err := holdVolume(ctx, b, v, spec.Size-v.Size); err != nil {
+	if err != nil {
 		return err
 	}
 	j.Pool = v.Pool
-	if j.Spec, err = json.Marshal(seedbed.VolumeJob{ID: v.ID, Name: v.Name, Size: spec.Size}); err != nil {
+	if j.Spec, err = json.Marshal(done); err != nil {
 		return err
 	}
-	return instances.WantVolumeSize(ctx, b.Tx, v, spec.Size)
+	return instances.BeginVolumeChange(ctx, b.Tx, v, spec.Size)
 }
 
-// resumableVolumeSize checks the quota for a volume that is made larger by a job which is resumed.
-func resumableVolumeSize(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, v seedbed.ProjectVolume) error {
+// resumableChange prepares a volume for a job that changes it and is resumed. It checks the quota for one that becomes larger.
+func resumableChange(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, v seedbed.ProjectVolume) error {
 	spec, err := volumeSpec(j)
 	if err != nil {
 		return err
@@ -142,29 +149,49 @@ func resumableVolumeSize(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, v see
 			return err
 		}
 	}
-	return instances.WantVolumeSize(ctx, tx, v, spec.Size)
+	return instances.BeginVolumeChange(ctx, tx, v, spec.Size)
 }
 
 // SetVolumeSize records the size that a job has given its volume. It may be repeated.
 func (db *DB) SetVolumeSize(ctx context.Context, ref seedbed.JobRef, size seedbed.Bytes) error {
-	return db.sql.Update(ctx, "set size of volume", func(tx *sqldb.Tx) error {
-		j, err := jobs.Hold(ctx, tx, ref)
-		if err != nil {
-			return err
-		}
-		if j.Kind != seedbed.JobVolumeResize || j.State != seedbed.JobRunning {
-			return seedbed.Errorf(seedbed.ErrConflict, "job %s is a %s job and %s: it makes no volume larger", j.ID.Short(), j.Kind, j.State)
-		}
-		v, err := lockVolume(ctx, tx, j, nil)
-		if err != nil {
-			return err
-		}
-		if err := v.CheckHolder(j); err != nil {
-			return err
-		}
+	return db.changeVolume(ctx, ref, seedbed.JobVolumeResize, func(tx *sqldb.Tx, v seedbed.ProjectVolume) error {
 		if size <= v.Size {
 			return sqldb.ErrUnchanged
 		}
 		return instances.SetVolumeSize(ctx, tx, v, size)
+	})
+}
+
+// SetVolumeLimits records how fast the volume of a job may be, from which the job has taken limits or to which it has given some. It may be
+// repeated.
+func (db *DB) SetVolumeLimits(ctx context.Context, ref seedbed.JobRef, l seedbed.IOLimits) error {
+	return db.changeVolume(ctx, ref, seedbed.JobVolumeSet, func(tx *sqldb.Tx, v seedbed.ProjectVolume) error {
+		if v.IOLimits == l {
+			return sqldb.ErrUnchanged
+		}
+		return instances.SetVolumeLimits(ctx, tx, v, l)
+	})
+}
+
+// changeVolume changes the volume of a job of that kind.
+func (db *DB) changeVolume(
+	ctx context.Context, ref seedbed.JobRef, kind seedbed.JobKind, change func(*sqldb.Tx, seedbed.ProjectVolume) error,
+) error {
+	return db.sql.Update(ctx, "change volume", func(tx *sqldb.Tx) error {
+		j, err := jobs.Hold(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		if j.Kind != kind || j.State != seedbed.JobRunning && j.State != seedbed.JobUndoing {
+			return seedbed.Errorf(seedbed.ErrConflict, "job %s is a %s job and %s, and not a %s job that runs", j.ID.Short(), j.Kind, j.State, kind)
+		}
+		v, err := lockVolume(ctx, tx, j, nil)
+		if err == nil {
+			err = v.CheckHolder(j)
+		}
+		if err != nil {
+			return err
+		}
+		return change(tx, v)
 	})
 }

@@ -89,7 +89,7 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 		return resumableResize(ctx, tx, j)
 	case j.Kind == seedbed.JobRebuild:
 		return resumableRebuild(ctx, tx, j)
-	case j.Kind == seedbed.JobAttach || j.Kind == seedbed.JobDetach || j.Kind == seedbed.JobVolumeResize:
+	case j.Kind == seedbed.JobAttach || j.Kind == seedbed.JobDetach || changesVolume(j.Kind):
 		return resumableAttachment(ctx, tx, j, missing)
 	}
 	return nil

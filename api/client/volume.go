@@ -59,6 +59,11 @@ func (c *Client) ResizeVolume(ctx context.Context, name string, r seedbed.Volume
 	return post[seedbed.Receipt](ctx, c, at("/volumes", name)+"/resize", r)
 }
 
+// SetVolume starts a job that changes how fast a volume may be.
+func (c *Client) SetVolume(ctx context.Context, name string, change seedbed.VolumeLimits) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, at("/volumes", name)+"/limits", change)
+}
+
 // AttachVolume starts a job that attaches a volume to an instance.
 func (c *Client) AttachVolume(ctx context.Context, name string, to seedbed.Attachment) (seedbed.Receipt, error) {
 	return post[seedbed.Receipt](ctx, c, at("/volumes", name)+"/attach", to)

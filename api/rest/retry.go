@@ -93,7 +93,7 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 			return r.VolumeJobs.Snapshot(ctx, subject, s.Name, o)
 		}
 		return r.VolumeJobs.RemoveSnapshot(ctx, subject, s.Name, o)
-	case seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize:
+	case seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize, seedbed.JobVolumeSet:
 		return r.volumeAgain(ctx, j, o)
 	case seedbed.JobImageRemove:
 		return r.VolumeJobs.RemoveImage(ctx, j.Subject, o)
@@ -117,6 +117,8 @@ func (r *router) volumeAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOp
 			"job %s was for a volume %s that no longer has that name: another one has it now", j.ID.Short(), s.Name)
 	case j.Kind == seedbed.JobVolumeResize:
 		return r.VolumeJobs.ResizeVolume(ctx, j.Project, s.Name, seedbed.VolumeResize{Size: s.Size}, o)
+	case j.Kind == seedbed.JobVolumeSet && s.Limits != nil:
+		return r.VolumeJobs.SetVolume(ctx, j.Project, s.Name, s.Limits.Whole(), o)
 	case j.Kind == seedbed.JobDetach:
 		return r.VolumeJobs.Detach(ctx, j.Project, s.Name, j.Subject, o)
 	}

@@ -131,6 +131,7 @@ func (r *router) projectRoutes() []route {
 		{patch, "/volumes/:name", seedbed.ActionDiskManage, call, r.renameVolume},
 		{del, "/volumes/:name", seedbed.ActionDiskManage, call, r.acceptOn(r.removeVolume)},
 		{post, "/volumes/:name/resize", seedbed.ActionDiskManage, call, r.acceptOn(r.resizeVolume)},
+		{post, "/volumes/:name/limits", seedbed.ActionDiskManage, call, r.acceptOn(r.setVolume)},
 		{post, "/volumes/:name/attach", seedbed.ActionDiskAttach, call, r.accept(r.attachVolume)},
 		{post, "/volumes/:name/detach", seedbed.ActionDiskAttach, call, r.accept(r.detachVolume)},
 

@@ -184,6 +184,18 @@ func (r *router) resizeVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOp
 	return r.VolumeJobs.ResizeVolume(ctx, server.CallerOf(c).Project, n, req, o)
 }
 
+func (r *router) setVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	var change seedbed.VolumeLimits
+	if err := server.Receive(c, &change); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	n, err := diskNamed(c)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	return r.VolumeJobs.SetVolume(ctx, server.CallerOf(c).Project, n, change, o)
+}
+
 func (r *router) attachVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	var to seedbed.Attachment
 	if err := server.Receive(c, &to); err != nil {

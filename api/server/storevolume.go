@@ -21,6 +21,8 @@ type VolumeAttacher interface {
 	RemoveVolume(ctx context.Context, project, name string, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// ResizeVolume makes a volume larger, whether an instance has it or not.
 	ResizeVolume(ctx context.Context, project, name string, req seedbed.VolumeResize, o seedbed.JobOptions) (seedbed.Receipt, error)
+	// SetVolume changes how fast a volume may be.
+	SetVolume(ctx context.Context, project, name string, change seedbed.VolumeLimits, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// Attach gives an instance a volume. Detach takes it from the instance that has it, which is the one named if any is.
 	Attach(ctx context.Context, project, name string, to seedbed.Attachment, o seedbed.JobOptions) (seedbed.Receipt, error)
 	Detach(ctx context.Context, project, name, instance string, o seedbed.JobOptions) (seedbed.Receipt, error)

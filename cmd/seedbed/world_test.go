@@ -179,6 +179,7 @@ var stages = map[seedbed.JobKind][]string{
 	seedbed.JobVolumeAdd:    {"make-volume"},
 	seedbed.JobVolumeRemove: {"delete-volume"},
 	seedbed.JobVolumeResize: {"grow"},
+	seedbed.JobVolumeSet:    {"limit"},
 	seedbed.JobAttach:       {"attach", "show-volume"},
 	seedbed.JobDetach:       {"hide-volume", "detach"},
 }
@@ -203,6 +204,12 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		if job.Kind == seedbed.JobVolumeResize {
 			var spec seedbed.VolumeJob
 			if err := errors.Join(json.Unmarshal(job.Spec, &spec), e.db.SetVolumeSize(ctx, job.Ref(), spec.Size)); err != nil {
+				return err
+			}
+		}
+		if job.Kind == seedbed.JobVolumeSet {
+			var spec seedbed.VolumeJob
+			if err := errors.Join(json.Unmarshal(job.Spec, &spec), e.db.SetVolumeLimits(ctx, job.Ref(), *spec.Limits)); err != nil {
 				return err
 			}
 		}

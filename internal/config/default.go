@@ -69,7 +69,7 @@ func stageTimeouts() map[string]time.Duration {
 		"flatten": 24 * time.Hour, "redefine": time.Minute, "grow": 10 * time.Minute,
 		"snapshot": 10 * time.Minute, "delete-snapshot": 10 * time.Minute, "delete-image": 10 * time.Minute,
 		"make-volume": 10 * time.Minute, "delete-volume": 10 * time.Minute, "show-volume": time.Minute, "hide-volume": time.Minute,
-		"attach": 2 * time.Minute, "detach": 2 * time.Minute,
+		"attach": 2 * time.Minute, "detach": 2 * time.Minute, "limit": time.Minute,
 		"take-volumes": 10 * time.Minute, "take-domain": 10 * time.Minute,
 		"release-domain": 10 * time.Minute, "release-volumes": 10 * time.Minute,
 	})

@@ -14,8 +14,10 @@ var (
 	DestroyDomain  = Order[DomainRef]{"destroy-domain"}
 	ResizeDomain   = Order[DomainSize]{"resize-domain"}
 	// AttachDisk attaches a volume to a domain, and to its guest if it runs. DetachDisk takes it away.
-	AttachDisk    = Order[DiskAttachment]{"attach-disk"}
-	DetachDisk    = Order[DiskSerial]{"detach-disk"}
+	AttachDisk = Order[DiskAttachment]{"attach-disk"}
+	DetachDisk = Order[DiskSerial]{"detach-disk"}
+	// LimitDisk says how fast an attached volume may be, from now on and at each later start.
+	LimitDisk     = Order[DiskLimits]{"limit-disk"}
 	AdoptDomain   = Order[seedbed.DomainAdoption]{"adopt-domain"}
 	ReleaseDomain = Order[seedbed.DomainAdoption]{"release-domain"}
 
@@ -74,6 +76,12 @@ type (
 		Serial string             `json:"serial"`
 		Bus    string             `json:"bus"`
 		Device string             `json:"device"`
+		Limits seedbed.IOLimits   `json:"limits,omitzero"`
+	}
+	// DiskLimits say how fast an attached volume of a domain may be.
+	DiskLimits struct {
+		DiskSerial
+		Limits seedbed.IOLimits `json:"limits"`
 	}
 	// DiskSerial names an attached volume of a domain by its serial number.
 	DiskSerial struct {

@@ -67,9 +67,12 @@ func TestWire(t *testing.T) {
 		{func() error { return UndefineDomain.Do(ctx, &r, call, domain) }, "undefine-domain", `{"id":"i"}`},
 		{func() error { return ResizeDomain.Do(ctx, &r, call, DomainSize{"i", 2, 0}) }, "resize-domain", `{"id":"i","vcpus":2}`},
 		{func() error {
-			return AttachDisk.Do(ctx, &r, call, DiskAttachment{"i", volume, "0123", "virtio", "vdb"})
+			return AttachDisk.Do(ctx, &r, call, DiskAttachment{"i", volume, "0123", "virtio", "vdb", seedbed.IOLimits{}})
 		}, "attach-disk",
 			`{"id":"i","volume":{"pool":"p","name":"v","instance":"i"},"serial":"0123","bus":"virtio","device":"vdb"}`},
+		{func() error {
+			return LimitDisk.Do(ctx, &r, call, DiskLimits{DiskSerial{"i", "0123"}, seedbed.IOLimits{IOPS: 500, ReadBandwidth: seedbed.MiB}})
+		}, "limit-disk", `{"id":"i","serial":"0123","limits":{"iops":500,"read_bandwidth":"1MiB"}}`},
 		{func() error { return DetachDisk.Do(ctx, &r, call, DiskSerial{"i", "0123"}) }, "detach-disk", `{"id":"i","serial":"0123"}`},
 		{func() error { return drop(Volume.Ask(ctx, &r, volume)) }, "volume", `{"pool":"p","name":"v","instance":"i"}`},
 		{func() error { return drop(DomainState.Ask(ctx, &r, domain)) }, "domain-state", `{"id":"i"}`},

@@ -29,7 +29,10 @@ func (in *Intake) AddVolume(ctx context.Context, req seedbed.VolumeRequest, o se
 			return seedbed.Receipt{}, err
 		}
 	}
-	v := seedbed.ProjectVolume{ID: seedbed.NewVolumeID(), Project: req.Project, Name: req.Name, Size: req.Size}
+	if err := req.IOLimits.Check(); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	v := seedbed.ProjectVolume{ID: seedbed.NewVolumeID(), Project: req.Project, Name: req.Name, Size: req.Size, IOLimits: req.IOLimits}
 	size := req.Size
 	if req.Image != "" {
 		image, err := in.imageOf(ctx, req)
@@ -137,6 +140,28 @@ func (in *Intake) ResizeVolume(
 		return seedbed.Receipt{}, fmt.Errorf("encode the resize of %s: %w", v.Name, err)
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Warnings: warnings})
+}
+
+// SetVolume accepts a request to change how fast a volume may be, whether an instance has it or not. Errors: seedbed.ErrNotFound,
+// ErrInvalid for limits out of range or that exclude each other, and if nothing would change, and otherwise those of ResizeVolume.
+func (in *Intake) SetVolume(
+	ctx context.Context, project, name string, change seedbed.VolumeLimits, o seedbed.JobOptions,
+) (seedbed.Receipt, error) {
+	v, err := in.ownVolume(ctx, project, name)
+	if err == nil {
+		_, err = change.Of(v.IOLimits)
+	}
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	job, err := in.onVolume(ctx, v, seedbed.JobVolumeSet, o)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	if job.Spec, err = json.Marshal(seedbed.VolumeJob{ID: v.ID, Name: v.Name, Set: &change}); err != nil {
+		return seedbed.Receipt{}, fmt.Errorf("encode the limits of %s: %w", v.Name, err)
+	}
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
 }
 
 // onVolume returns a job on a volume: one of the instance that has it, if any does.

@@ -109,6 +109,47 @@ func (d *Driver) AttachDisk(ctx context.Context, id seedbed.InstanceID, disk see
 	})
 }
 
+// LimitDisk implements worker.DiskAttacher: first in the domain's document, and then at its guest (virDomainSetBlockIoTune).
+func (d *Driver) LimitDisk(ctx context.Context, id seedbed.InstanceID, serial string, l seedbed.IOLimits) error {
+	return d.do(ctx, "limit a disk of domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
+		dom, _, err := find(conn, id)
+		if errors.Is(err, seedbed.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer free(dom)
+		if err := amend(conn, dom, func(doc string) (string, bool, error) { return LimitedXML(doc, serial, l) }); err != nil {
+			return err
+		}
+		if active, err := dom.IsActive(); err != nil || !active {
+			return err
+		}
+		return orOff(dom, limitLive(dom, serial, l))
+	})
+}
+
+// limitLive says how fast a disk of a running domain may be. All limits are given, so that those which exclude each other change at once.
+func limitLive(dom *lv.Domain, serial string, l seedbed.IOLimits) error {
+	now, err := liveDomain(dom)
+	if err != nil {
+		return err
+	}
+	at := withSerial(now, serial)
+	if at < 0 || now.Devices.Disks[at].Target == nil {
+		return nil
+	}
+	return dom.SetBlockIoTune(now.Devices.Disks[at].Target.Dev, &lv.DomainBlockIoTuneParameters{
+		TotalIopsSecSet: true, TotalIopsSec: uint64(l.IOPS),
+		ReadIopsSecSet: true, ReadIopsSec: uint64(l.ReadIOPS),
+		WriteIopsSecSet: true, WriteIopsSec: uint64(l.WriteIOPS),
+		TotalBytesSecSet: true, TotalBytesSec: uint64(l.Bandwidth),
+		ReadBytesSecSet: true, ReadBytesSec: uint64(l.ReadBandwidth),
+		WriteBytesSecSet: true, WriteBytesSec: uint64(l.WriteBandwidth),
+	}, lv.DOMAIN_AFFECT_LIVE)
+}
+
 // orOff returns err unless the domain is off: libvirt refuses what is for a running one.
 func orOff(dom *lv.Domain, err error) error {
 	if has(err, lv.ERR_OPERATION_INVALID) {

@@ -118,6 +118,23 @@ func TestVolumeIsAttachedWhileTheGuestRuns(t *testing.T) {
 					t.Errorf("the guest's disk %s has %+v, %v", disk.Device, now, err)
 				}
 			}
+			for _, l := range []seedbed.IOLimits{
+				{IOPS: 500, ReadBandwidth: 2 * seedbed.MiB}, {ReadIOPS: 100, WriteIOPS: 50, Bandwidth: seedbed.MiB}, {}, {WriteBandwidth: seedbed.MiB},
+			} {
+				for _, disk := range []seedbed.AttachedDisk{onPCI, onSCSI} {
+					must("limit", d.LimitDisk(t.Context(), spec.ID, disk.Serial, l))
+					for _, at := range []lv.DomainModificationImpact{lv.DOMAIN_AFFECT_LIVE, lv.DOMAIN_AFFECT_CONFIG} {
+						now, err := dom.GetBlockIoTune(disk.Device, at)
+						must("read the limits", err)
+						got := seedbed.IOLimits{IOPS: int64(now.TotalIopsSec), ReadIOPS: int64(now.ReadIopsSec), WriteIOPS: int64(now.WriteIopsSec),
+							Bandwidth: seedbed.Bytes(now.TotalBytesSec), ReadBandwidth: seedbed.Bytes(now.ReadBytesSec),
+							WriteBandwidth: seedbed.Bytes(now.WriteBytesSec)}
+						if got != l {
+							t.Errorf("disk %s has %+v (%d); want %+v", disk.Device, got, at, l)
+						}
+					}
+				}
+			}
 			must("detach from the SCSI bus", d.DetachDisk(t.Context(), spec.ID, onSCSI.Serial))
 			if has(0, onSCSI.Serial) || has(lv.DOMAIN_XML_INACTIVE, onSCSI.Serial) {
 				t.Error("the disk on the SCSI bus is still there")

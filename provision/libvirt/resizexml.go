@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -86,7 +87,7 @@ func attachedDevice(domain string, a seedbed.AttachedDisk) (libvirtxml.DomainDis
 			domain, seedbed.Clip(a.Device), seedbed.Clip(a.Serial))
 	}
 	disk, err := diskDevice(seedbed.DomainSpec{Name: domain}, 1, a.Disk)
-	disk.Target, disk.Serial = &libvirtxml.DomainDiskTarget{Dev: a.Device, Bus: bus}, a.Serial
+	disk.Target, disk.Serial, disk.IOTune = &libvirtxml.DomainDiskTarget{Dev: a.Device, Bus: bus}, a.Serial, ioTune(a.Limits)
 	if n := placeOf(a.Device); bus == seedbed.BusSCSI && n >= unitsByName {
 		var zero uint
 		unit := uint(n + 1)
@@ -162,6 +163,34 @@ func DetachedXML(doc, serial string) (detached string, changed bool, err error) 
 			return false, nil
 		}
 		d.Devices.Disks = slices.Delete(d.Devices.Disks, at, at+1)
+		return true, nil
+	})
+}
+
+// ioTune returns limits as libvirt has them; nil for none.
+func ioTune(l seedbed.IOLimits) *libvirtxml.DomainDiskIOTune {
+	if l == (seedbed.IOLimits{}) {
+		return nil
+	}
+	return &libvirtxml.DomainDiskIOTune{
+		TotalIopsSec: uint64(l.IOPS), ReadIopsSec: uint64(l.ReadIOPS), WriteIopsSec: uint64(l.WriteIOPS),
+		TotalBytesSec: uint64(l.Bandwidth), ReadBytesSec: uint64(l.ReadBandwidth), WriteBytesSec: uint64(l.WriteBandwidth),
+	}
+}
+
+// LimitedXML returns the document of a domain whose volume with that serial number has these limits. changed is false if it has no such
+// volume, or if that has them already.
+func LimitedXML(doc, serial string, l seedbed.IOLimits) (limited string, changed bool, err error) {
+	return changedXML(doc, func(d *libvirtxml.Domain) (bool, error) {
+		at := withSerial(d, serial)
+		if at < 0 {
+			return false, nil
+		}
+		disk, tune := &d.Devices.Disks[at], ioTune(l)
+		if reflect.DeepEqual(disk.IOTune, tune) {
+			return false, nil
+		}
+		disk.IOTune = tune
 		return true, nil
 	})
 }

@@ -38,6 +38,8 @@ type Store interface {
 	SetAttachment(ctx context.Context, ref seedbed.JobRef, to seedbed.VolumeState) error
 	// SetVolumeSize records the size that a job has given its volume.
 	SetVolumeSize(ctx context.Context, ref seedbed.JobRef, size seedbed.Bytes) error
+	// SetVolumeLimits records how fast the volume of a job may be.
+	SetVolumeLimits(ctx context.Context, ref seedbed.JobRef, l seedbed.IOLimits) error
 
 	// Rebuilding returns what the job makes of its instance, and what the instance was before.
 	Rebuilding(ctx context.Context, id seedbed.JobID) (seedbed.Rebuild, error)
@@ -104,6 +106,7 @@ var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
 	seedbed.JobVolumeAdd:      (*task).volumeAddPlan,
 	seedbed.JobVolumeRemove:   (*task).volumeRemovePlan,
 	seedbed.JobVolumeResize:   (*task).volumeResizePlan,
+	seedbed.JobVolumeSet:      (*task).volumeSetPlan,
 	seedbed.JobAttach:         (*task).attachPlan,
 	seedbed.JobDetach:         (*task).detachPlan,
 }

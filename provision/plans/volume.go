@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,17 @@ func (t *task) volumeRemovePlan() engine.Plan {
 // volumeResizePlan makes a volume larger. It stays larger, because its guest may use the new space at once.
 func (t *task) volumeResizePlan() engine.Plan {
 	return engine.Plan{Stages: []engine.Stage{{Name: "grow", Run: t.enlargeVolume, Final: true}}}
+}
+
+// volumeSetPlan changes how fast a volume may be.
+func (t *task) volumeSetPlan() engine.Plan {
+	to := func(pick func(seedbed.VolumeJob) *seedbed.IOLimits) func(context.Context) error {
+		return func(ctx context.Context) error { return t.limitVolume(ctx, pick) }
+	}
+	return engine.Plan{Stages: []engine.Stage{{Name: "limit",
+		Run:  to(func(j seedbed.VolumeJob) *seedbed.IOLimits { return j.Limits }),
+		Undo: strict(to(func(j seedbed.VolumeJob) *seedbed.IOLimits { return j.Was })),
+	}}}
 }
 
 // attachPlan gives an instance a volume. Its metadata names the volume once the domain has it.
@@ -135,6 +147,36 @@ func (t *task) enlargeVolume(ctx context.Context) error {
 	return nil
 }
 
+// limitVolume gives the volume the limits that pick chooses: at the guest that has it, in its domain's definition, and in the database.
+func (t *task) limitVolume(ctx context.Context, pick func(seedbed.VolumeJob) *seedbed.IOLimits) error {
+	spec, err := t.volumeSpec()
+	if err != nil {
+		return err
+	}
+	v, err := t.held(ctx)
+	if err != nil {
+		return err
+	}
+	var l seedbed.IOLimits
+	if p := pick(spec); p != nil {
+		l = *p
+	}
+	if v.Instance != "" {
+		err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+			return effects.LimitDisk.Do(ctx, t.Worker(), call, effects.DiskLimits{
+				DiskSerial: effects.DiskSerial{ID: v.Instance, Serial: v.Serial}, Limits: l})
+		})
+		if err != nil {
+			return fmt.Errorf("limit volume %s at domain %s: %w", v.Name, t.Job.Subject, err)
+		}
+	}
+	if err := t.fromStoreWrite(ctx, func(ctx context.Context) error { return t.store.SetVolumeLimits(ctx, t.Ref, l) }); err != nil {
+		return fmt.Errorf("record the limits: %w", err)
+	}
+	t.Event("info", 100, "volume %s may do %s now", v.Name, cmp.Or(l.String(), "as much as its pool can"))
+	return nil
+}
+
 // held returns the volume that the job works on. It returns ErrConflict if the job's instance does not have it, or if another one does.
 func (t *task) held(ctx context.Context) (seedbed.ProjectVolume, error) {
 	v, err := t.volume(ctx)
@@ -153,7 +195,7 @@ func (t *task) attachVolume(ctx context.Context) error {
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		return effects.AttachDisk.Do(ctx, t.Worker(), call, effects.DiskAttachment{
 			ID: t.Job.Instance, Volume: effects.VolumeRef{Pool: v.Pool, Name: v.Volume, Instance: v.Owner},
-			Serial: v.Serial, Bus: v.Bus, Device: v.Device})
+			Serial: v.Serial, Bus: v.Bus, Device: v.Device, Limits: v.IOLimits})
 	})
 	if err != nil {
 		return fmt.Errorf("attach volume %s to domain %s: %w", v.Name, t.Job.Subject, err)
@@ -201,7 +243,7 @@ func (t *task) attached(ctx context.Context, inst seedbed.Instance) (all []seedb
 		if err != nil {
 			return nil, fmt.Errorf("attached volume %s: %w", v.Name, err)
 		}
-		all = append(all, seedbed.AttachedDisk{Disk: info.Disk, Serial: v.Serial, Bus: v.Bus, Device: v.Device})
+		all = append(all, seedbed.AttachedDisk{Disk: info.Disk, Serial: v.Serial, Bus: v.Bus, Device: v.Device, Limits: v.IOLimits})
 	}
 	return all, nil
 }

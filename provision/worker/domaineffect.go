@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 
 	"seedbed"
@@ -44,6 +45,12 @@ func (s *Server) handleDomains(h effects.Handlers) {
 		return s.hypervisor.ResizeDomain(ctx, a.ID, a.VCPUs, a.Memory)
 	})
 	effects.AttachDisk.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.DiskAttachment) error { return s.attach(ctx, a) })
+	effects.LimitDisk.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.DiskLimits) error {
+		if err := cmp.Or(checkInstance(a.ID), a.Limits.Check()); err != nil {
+			return err
+		}
+		return s.hypervisor.LimitDisk(ctx, a.ID, a.Serial, a.Limits)
+	})
 	effects.DetachDisk.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.DiskSerial) error {
 		if err := checkInstance(a.ID); err != nil {
 			return err

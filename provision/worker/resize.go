@@ -41,6 +41,9 @@ type DiskAttacher interface {
 	// if that does not let go of it; the guest may still do so later. A volume that is not attached, or an absent domain, counts as
 	// detached. ErrConflict if the domain is not tagged.
 	DetachDisk(ctx context.Context, id seedbed.InstanceID, serial string) error
+	// LimitDisk says how fast the volume with that serial number may be, in the domain's definition and at a guest that runs. A domain
+	// without that volume, and an absent domain, are not changed. ErrConflict if the domain is not tagged.
+	LimitDisk(ctx context.Context, id seedbed.InstanceID, serial string, l seedbed.IOLimits) error
 }
 
 // attach attaches a volume of a pool to a domain.
@@ -56,7 +59,8 @@ func (s *Server) attach(ctx context.Context, a effects.DiskAttachment) error {
 	if err != nil {
 		return err
 	}
-	return s.hypervisor.AttachDisk(ctx, a.ID, seedbed.AttachedDisk{Disk: info.Disk, Serial: a.Serial, Bus: a.Bus, Device: a.Device})
+	return s.hypervisor.AttachDisk(ctx, a.ID,
+		seedbed.AttachedDisk{Disk: info.Disk, Serial: a.Serial, Bus: a.Bus, Device: a.Device, Limits: a.Limits})
 }
 
 // resize enlarges a volume. A domain that has it open resizes it first; the pool then makes sure of

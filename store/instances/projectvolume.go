@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"slices"
 
@@ -12,7 +13,7 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const newProjectVolumeColumns = `id, project, name, pool, volume, owner, token, node, state, size, image, keep, revision, created`
+const newProjectVolumeColumns = `id, project, name, pool, volume, owner, token, node, state, size, image, keep, revision, created, limits`
 
 // projectVolumeColumns are those that scanProjectVolume reads.
 const projectVolumeColumns = newProjectVolumeColumns + `, wanted, instance, idx, bus`
@@ -20,8 +21,12 @@ const projectVolumeColumns = newProjectVolumeColumns + `, wanted, instance, idx,
 func scanProjectVolume(r sqldb.Row) (v seedbed.ProjectVolume, err error) {
 	var image, instance sql.NullString
 	var index sql.NullInt64
+	var limits string
 	err = r.Scan(&v.ID, &v.Project, &v.Name, &v.Pool, &v.Volume, &v.Owner, &v.Token, &v.Node, &v.State, &v.Size, &image, &v.Keep, &v.Revision,
-		sqldb.ToTime(&v.Created), &v.Wanted, &instance, &index, &v.Bus)
+		sqldb.ToTime(&v.Created), &limits, &v.Wanted, &instance, &index, &v.Bus)
+	if err == nil && limits != "" {
+		err = json.Unmarshal([]byte(limits), &v.IOLimits)
+	}
 	v.Serial = seedbed.SerialOf(v.ID)
 	v.Image, v.Instance, v.Index = image.String, seedbed.InstanceID(instance.String), int(index.Int64)
 	if v.Instance != "" {
@@ -65,10 +70,14 @@ func InsertProjectVolume(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVol
 
 // addProjectVolume adds a volume, and reports whether it did: no other has its name, or its name in the pool.
 func addProjectVolume(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume) (bool, error) {
+	limits, err := limitsText(v.IOLimits)
+	if err != nil {
+		return false, err
+	}
 	n, err := sqldb.Affect(ctx, tx, `INSERT INTO project_volume (`+newProjectVolumeColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, 1, $12) ON CONFLICT DO NOTHING`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1, 1, $12, $13) ON CONFLICT DO NOTHING`,
 		v.ID, v.Project, v.Name, v.Pool, v.Volume, v.Owner, v.Token, v.Node, v.State, int64(v.Size), sqldb.Null(v.Image),
-		sqldb.Micros(sqldb.OrNow(v.Created)))
+		sqldb.Micros(sqldb.OrNow(v.Created)), limits)
 	return n > 0, err
 }
 

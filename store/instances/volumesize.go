@@ -2,13 +2,16 @@ package instances
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"seedbed"
 	"seedbed/store/sqldb"
 )
 
-// WantVolumeSize records the size that a job is to give a volume. A volume that no instance has is changing from then on.
-func WantVolumeSize(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume, size seedbed.Bytes) error {
+// BeginVolumeChange records that a job changes a volume, and the size that it is to give it, or 0. A volume that no instance has is
+// changing from then on.
+func BeginVolumeChange(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume, size seedbed.Bytes) error {
 	if v.Instance == "" {
 		v.State = seedbed.VolumeChanging
 	}
@@ -26,8 +29,34 @@ func SetVolumeSize(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume, s
 	return sqldb.Exec(ctx, tx, `UPDATE project_volume SET size = $1, revision = revision + 1 WHERE id = $2`, int64(size), v.ID)
 }
 
-// EndVolumeSize records that the job which made a volume larger has ended, however it did. An unknown ID is ignored.
-func EndVolumeSize(ctx context.Context, tx *sqldb.Tx, id string) error {
+// EndVolumeChange records that the job which changed a volume has ended, however it did. An unknown ID is ignored.
+func EndVolumeChange(ctx context.Context, tx *sqldb.Tx, id string) error {
 	return sqldb.Exec(ctx, tx, `UPDATE project_volume SET wanted = 0, state = CASE WHEN state = $1 THEN $2 ELSE state END,
 		revision = revision + 1 WHERE id = $3`, seedbed.VolumeChanging, seedbed.VolumeFree, id)
+}
+
+// SetVolumeLimits records how fast a volume may be.
+func SetVolumeLimits(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume, l seedbed.IOLimits) error {
+	if v.Instance != "" {
+		if err := changed(ctx, tx, v.Instance); err != nil {
+			return err
+		}
+	}
+	text, err := limitsText(l)
+	if err != nil {
+		return err
+	}
+	return sqldb.Exec(ctx, tx, `UPDATE project_volume SET limits = $1, revision = revision + 1 WHERE id = $2`, text, v.ID)
+}
+
+// limitsText returns the limits as the column has them.
+func limitsText(l seedbed.IOLimits) (string, error) {
+	if l == (seedbed.IOLimits{}) {
+		return "", nil
+	}
+	text, err := json.Marshal(l)
+	if err != nil {
+		return "", fmt.Errorf("encode limits: %w", err)
+	}
+	return string(text), nil
 }

@@ -13,6 +13,7 @@ var volumeSizeCases = map[string]func(*bench){
 	"resize refused":    testVolumeResizeRefused,
 	"resize and quota":  testVolumeResizeQuota,
 	"resize and resume": testVolumeResizeResumed,
+	"limits":            testVolumeLimits,
 }
 
 func volumeResizeOf(id seedbed.InstanceID, name string, size seedbed.Bytes) seedbed.Acceptance {
@@ -168,4 +169,43 @@ func testVolumeResizeResumed(b *bench) {
 	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	_, err = b.ResumeJob(ctx, a.Job.ID)
 	b.want(err, seedbed.ErrConflict, "no longer that of instance")
+}
+
+func testVolumeLimits(b *bench) {
+	ctx := context.Background()
+	b.world()
+	a := volumeAddOf("data")
+	a.Volume.IOLimits = seedbed.IOLimits{IOPS: 500, ReadBandwidth: seedbed.MiB}
+	get(b.Accept(ctx, a))(b)
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	b.equal(b.volumeNamed("data").IOLimits, a.Volume.IOLimits)
+	setOf := func(change *seedbed.VolumeLimits) seedbed.Acceptance {
+		s := volumeResizeOf("", "data", 0)
+		s.Job.Kind = seedbed.JobVolumeSet
+		s.Job.Spec, _ = json.Marshal(seedbed.VolumeJob{Name: "data", Set: change})
+		return s
+	}
+	some, none := int64(100), int64(0)
+	for _, bad := range []*seedbed.VolumeLimits{nil, {}, {ReadIOPS: &some}, {IOPS: &a.Volume.IOPS}} {
+		_, err := b.Accept(ctx, setOf(bad))
+		b.want(err, seedbed.ErrInvalid)
+	}
+	get(b.Accept(ctx, setOf(&seedbed.VolumeLimits{IOPS: &none, WriteIOPS: &some})))(b)
+	b.equal(b.volumeNamed("data").State, seedbed.VolumeChanging)
+	j := b.claim()
+	var spec seedbed.VolumeJob
+	b.must(json.Unmarshal(j.Spec, &spec))
+	want := seedbed.IOLimits{WriteIOPS: 100, ReadBandwidth: seedbed.MiB}
+	b.equal([]any{*spec.Was, *spec.Limits}, []any{a.Volume.IOLimits, want})
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "limit", Total: 1}))
+	for range 2 {
+		b.must(b.SetVolumeLimits(ctx, j.Ref(), want))
+	}
+	b.equal(b.volumeNamed("data").IOLimits, want)
+	b.want(b.SetVolumeSize(ctx, j.Ref(), seedbed.TiB), seedbed.ErrConflict)
+	b.must(b.Undo(ctx, j.Ref(), "no"))
+	b.must(b.SetVolumeLimits(ctx, j.Ref(), *spec.Was))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "no"}))
+	v := b.volumeNamed("data")
+	b.equal([]any{v.IOLimits, v.State}, []any{a.Volume.IOLimits, seedbed.VolumeFree})
 }

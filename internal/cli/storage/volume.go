@@ -15,7 +15,8 @@ func VolumeCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "volume", Aliases: []string{"volumes"}, Short: "Manage volumes that can be attached to instances"})
 	r := volumes(a)
 	c.AddCommand(volumeAdd(a), r.List(a, "list", "List volumes, and the disks of instances"), r.Show(a, "show NAME", "Show a volume"),
-		volumeResize(a), volumeAttach(a), volumeDetach(a), volumeRename(a), volumeRemove(a))
+		volumeResize(a), volumeSet(a),
+		volumeAttach(a), volumeDetach(a), volumeRename(a), volumeRemove(a))
 	return c
 }
 
@@ -36,13 +37,51 @@ that nodes do not share, it stays on its node, and only instances there can have
 			return a.Finish(ctx, api, &w, receipt, err)
 		}),
 	}
-	a.Fill(c, &r,
+	a.Fill(c, &r, append(limitFlags(),
 		cli.Flag{Field: "size", Usage: "`SIZE`, such as 10GiB (default: that of the image)", Parse: size},
 		cli.Flag{Field: "pool", Usage: "`POOL` that is to have it (default: that of the image, or the first)"},
 		cli.Flag{Field: "image", Usage: "`IMAGE` to clone (default: a blank volume)"},
 		cli.Flag{Field: "node", Usage: "`NODE` that is to have it (default: the image's, or the first that has the pool)"},
-	)
+	)...)
 	w.AddJob(a, c)
+	return c
+}
+
+// limitFlags are the flags of how fast a volume may be.
+func limitFlags() []cli.Flag {
+	return []cli.Flag{
+		{Field: "iops", Usage: "at most `N` requests per second; 0 for no limit"},
+		{Field: "read_iops", Usage: "at most `N` reads per second"},
+		{Field: "write_iops", Usage: "at most `N` writes per second"},
+		{Field: "bandwidth", Usage: "at most this `SIZE` per second, such as 100MiB; 0 for no limit"},
+		{Field: "read_bandwidth", Usage: "read at most this `SIZE` per second"},
+		{Field: "write_bandwidth", Usage: "write at most this `SIZE` per second"},
+	}
+}
+
+func volumeSet(a *cli.App) *cobra.Command {
+	var (
+		change seedbed.VolumeLimits
+		w      cli.WaitFlags
+	)
+	c := &cobra.Command{
+		Use:   "set VOLUME",
+		Short: "Change how fast a volume may be",
+		Long: `Change how many requests and how much data per second a guest may read from a volume and
+write to it. The guest of a running instance is bound by that at once, and the volume keeps
+its limits when it is attached to another instance. 0 lifts a limit. --iops and --bandwidth
+bound reads and writes together, and exclude those of one kind.`,
+	}
+	f := a.Fill(c, &change, limitFlags()...)
+	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+		if !f.Given() {
+			return cli.Usagef("nothing to change: give a flag, such as --iops")
+		}
+		receipt, err := api.SetVolume(ctx, args[0], change)
+		return a.Finish(ctx, api, &w, receipt, err)
+	})
+	w.AddJob(a, c)
+	c.ValidArgsFunction = a.Completion(cli.VolumesIn(seedbed.VolumeFree, seedbed.VolumeAttached), cli.NoNames)
 	return c
 }
 
@@ -66,7 +105,8 @@ func volumes(a *cli.App) cli.Resource[seedbed.ProjectVolume] {
 			return [][2]string{
 				{"name", v.Name}, {"project", v.Project}, {"id", v.ID}, {"state", string(v.State)}, {"size", cli.Size(v.Size)},
 				{"pool", v.Pool}, {"volume", v.Volume}, {"node", v.Node}, {"image", v.Image}, {"instance", v.Holder}, {"bus", v.Bus},
-				{"device", v.Device}, {"serial", v.Serial}, {"kept", cli.YesNo(v.Keep)}, {"added", a.Moment(v.Created)},
+				{"device", v.Device}, {"serial", v.Serial}, {"limits", v.IOLimits.String()}, {"kept", cli.YesNo(v.Keep)},
+				{"added", a.Moment(v.Created)},
 			}
 		},
 	}

@@ -93,6 +93,23 @@ func (h *Hypervisor) AttachDisk(ctx context.Context, id seedbed.InstanceID, disk
 	})
 }
 
+// LimitDisk implements worker.DiskAttacher.
+func (h *Hypervisor) LimitDisk(ctx context.Context, id seedbed.InstanceID, serial string, l seedbed.IOLimits) error {
+	return h.effect(ctx, "LimitDisk", func() error {
+		d, err := h.ours(id)
+		if d == nil || err != nil {
+			return err
+		}
+		d.spec.Attached = slices.Clone(d.spec.Attached)
+		for n := range d.spec.Attached {
+			if d.spec.Attached[n].Serial == serial {
+				d.spec.Attached[n].Limits = l
+			}
+		}
+		return nil
+	})
+}
+
 // DetachDisk implements worker.DiskAttacher. A deaf guest does not let go of a disk.
 func (h *Hypervisor) DetachDisk(ctx context.Context, id seedbed.InstanceID, serial string) error {
 	return h.effect(ctx, "DetachDisk", func() error {

@@ -131,6 +131,13 @@ func testAttach(t *testing.T, d HypervisorDriver) {
 		ok(t, "attach", h.AttachDisk(ctx, spec.ID, one))
 		ok(t, "attach on the other bus", h.AttachDisk(ctx, spec.ID, other))
 	}
+	for range 2 {
+		ok(t, "limit", h.LimitDisk(ctx, spec.ID, one.Serial, seedbed.IOLimits{IOPS: 500, ReadBandwidth: seedbed.MiB}))
+	}
+	ok(t, "limit otherwise", h.LimitDisk(ctx, spec.ID, one.Serial, seedbed.IOLimits{ReadIOPS: 100, WriteIOPS: 50, Bandwidth: seedbed.MiB}))
+	ok(t, "lift the limits", h.LimitDisk(ctx, spec.ID, one.Serial, seedbed.IOLimits{}))
+	ok(t, "limit what is not attached", h.LimitDisk(ctx, spec.ID, "0123456789abcdef0199", seedbed.IOLimits{IOPS: 500}))
+	ok(t, "limit a disk of what is absent", h.LimitDisk(ctx, seedbed.NewInstanceID(), one.Serial, seedbed.IOLimits{IOPS: 500}))
 	taken := one
 	taken.Serial = "0123456789abcdef0125"
 	is(t, "a name that is taken", h.AttachDisk(ctx, spec.ID, taken), seedbed.ErrConflict)
@@ -148,5 +155,6 @@ func testAttach(t *testing.T, d HypervisorDriver) {
 	foreign := d.Spec(t)
 	d.Foreign(t, foreign.ID, foreign.Name)
 	is(t, "attach to another's", h.AttachDisk(ctx, foreign.ID, one), seedbed.ErrConflict)
+	is(t, "limit another's", h.LimitDisk(ctx, foreign.ID, one.Serial, seedbed.IOLimits{IOPS: 500}), seedbed.ErrConflict)
 	is(t, "detach from another's", h.DetachDisk(ctx, foreign.ID, one.Serial), seedbed.ErrConflict)
 }

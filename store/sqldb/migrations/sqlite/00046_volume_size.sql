@@ -5,4 +5,4 @@
 ALTER TABLE project_volume ADD COLUMN wanted integer NOT NULL DEFAULT 0;
 ALTER TABLE project_volume ADD COLUMN limits text NOT NULL DEFAULT '';
 
-UPDATE version SET schema = 45, min_program = 45;
+UPDATE version SET schema = 46, min_program = 46;

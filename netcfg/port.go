@@ -107,8 +107,6 @@ func checkPort(t *Port, n seedbed.Network) error {
 		return badPort(t, "%d security groups: expected at most %d", len(t.Groups), seedbed.MaxSecurityGroups)
 	case seedbed.CheckBandwidth(t.In, t.Out) != nil:
 		return badPort(t, "%v", seedbed.CheckBandwidth(t.In, t.Out))
-	case t.Floating.IsValid() && !t.Floating.Is4() || t.Floating6.IsValid() && !t.Floating6.Is6():
-		return badPort(t, "floating addresses %s and %s: expected one of IPv4 and one of IPv6", t.Floating, t.Floating6)
 	case slices.ContainsFunc(t.Secondary, func(a netip.Addr) bool { return !a.Is6() && (!n.Host(a) || a == n.Gateway) }):
 		return badPort(t, "secondary addresses %v: expected those of guests in %s", t.Secondary, n.Prefix)
 	case slices.Contains(t.Secondary, n.NodeAddr6()):

@@ -223,6 +223,8 @@ func (r *router) newAddress(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	switch {
+	case seedbed.AnyFree(req.Addr) && req.Addr.IsValid():
+		return server.Invalid("addr %s is no host's: expected one that the network lends, or ipv6 for any IPv6 address", req.Addr)
 	case req.IPv6 && req.Addr.Is4():
 		return server.Invalid("addr %s is not an IPv6 address, which ipv6 asks for: expected one of them", req.Addr)
 	case req.IPv6 && !req.Addr.IsValid():

@@ -190,6 +190,10 @@ func lockFloating(ctx context.Context, tx *sqldb.Tx, addr netip.Addr, missing er
 func refloat(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before []seedbed.NIC) error {
 	for i, n := range inst.NICs {
 		was := before[i]
+		if n.Floating.IsValid() && !n.Floating.Is4() || n.Floating6.IsValid() && !n.Floating6.Is6() {
+			return seedbed.Errorf(seedbed.ErrInvalid, "floating addresses %s and %s of NIC %d of instance %s: "+
+				"expected an IPv4 address as floating, and an IPv6 address as floating6", n.Floating, n.Floating6, n.Index, inst.Name)
+		}
 		for _, change := range [][2]netip.Addr{{was.Floating, n.Floating}, {was.Floating6, n.Floating6}} {
 			if err := refloated(ctx, tx, inst, n, change[0], change[1]); err != nil {
 				return err
@@ -220,10 +224,6 @@ func refloated(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedb
 
 // mayFloat returns ErrInvalid or ErrInUse unless a NIC can have a floating address.
 func mayFloat(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, n seedbed.NIC, addr netip.Addr) error {
-	if *n.FloatingOf(addr) != addr {
-		return seedbed.Errorf(seedbed.ErrInvalid, "floating address %s is not of the version of IP that is asked for: "+
-			"expected an IPv4 address as floating, and an IPv6 address as floating6", addr)
-	}
 	of, err := lockFloating(ctx, tx, addr, seedbed.ErrInvalid)
 	switch {
 	case err != nil:

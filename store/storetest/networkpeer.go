@@ -295,6 +295,7 @@ func testFloating6(b *bench) {
 	b.must(prefix("fd12:3456:789a:1::/64"))
 	b.must(b.lend("2001:db8:1::/64", "203.0.113.0/31"))
 	b.equal(get(allocate(""))(b), "203.0.113.0")
+	b.equal(get(allocate("203.0.113.1"))(b), "203.0.113.1")
 	b.equal(get(allocate("::"))(b), "2001:db8:1::1") // not that of all routers
 	b.equal(get(allocate("::"))(b), "2001:db8:1::2")
 	b.equal(get(allocate("2001:db8:1::ffff"))(b), "2001:db8:1::ffff")
@@ -311,12 +312,20 @@ func testFloating6(b *bench) {
 	for _, a := range all {
 		has[a.Addr.String()] = a.Instance
 	}
-	b.equal(has, map[string]string{"203.0.113.0": "web1", "2001:db8:1::1": "web1", "2001:db8:1::2": "", "2001:db8:1::ffff": ""})
+	b.equal(has, map[string]string{"203.0.113.0": "web1", "203.0.113.1": "", "2001:db8:1::1": "web1", "2001:db8:1::2": "",
+		"2001:db8:1::ffff": ""})
 	b.want(floats("web2", "2001:db8:1::1"), seedbed.ErrInUse, "2001:db8:1::1 belongs to instance web1")
 	b.want(floats("web1", "2001:db8:1::2"), seedbed.ErrInUse, "NIC 0 of instance web1 has floating address 2001:db8:1::1")
 	b.want(floats("web2", "2001:db8:1::3"), seedbed.ErrInvalid, "2001:db8:1::3 is not allocated")
 	two := netip.MustParseAddr("2001:db8:1::2")
-	b.want(change("web2", func(n *seedbed.NIC) { n.Floating = two }), seedbed.ErrInvalid, "expected an IPv4 address as floating, and an IPv6")
+	for _, wrong := range []func(n *seedbed.NIC){
+		func(n *seedbed.NIC) { n.Floating = two },
+		func(n *seedbed.NIC) { n.Floating, n.Floating6 = two, two },
+		func(n *seedbed.NIC) { n.Floating6 = netip.MustParseAddr("203.0.113.1") },
+		func(n *seedbed.NIC) { n.Floating = netip.MustParseAddr("203.0.113.1"); n.Floating6 = n.Floating },
+	} {
+		b.want(change("web2", wrong), seedbed.ErrInvalid, "expected an IPv4 address as floating, and an IPv6")
+	}
 	b.want(b.ReleaseFloating(ctx, netip.MustParseAddr("2001:db8:1::1")), seedbed.ErrInUse, "belongs to NIC 0 of instance web1")
 	b.want(b.lend("203.0.113.0"), seedbed.ErrInUse, "is allocated: release it first")
 	b.want(prefix(""), seedbed.ErrInvalid, "are of IPv6, which its guests do not have")

@@ -152,8 +152,8 @@ func TestEveryObjectHasAnETag(t *testing.T) {
 		"network": "n", "storage": "d", "userdata": "u", "scripts": "x", "ovas": "vm", "hooks": "ci", "endpoints": "out",
 		"instances": "web1", "domains": "old", "jobs": string(job), "deliveries": "d1", "sessions": s.beginSession(t, "anna").ID}
 	for _, route := range api.NativeRoutes() {
-		if route.Method != "GET" || !oneObject.MatchString(route.Path) {
-			continue
+		if route.Method != "GET" || !oneObject.MatchString(route.Path) || strings.HasSuffix(route.Path, "/:process") {
+			continue // a program that runs in a guest is nothing that a request changes
 		}
 		parts := strings.Split(route.Path, "/")
 		for i, part := range parts {

@@ -59,6 +59,7 @@ const (
 	ActionDiskRead            Action = "disk.read"
 	ActionDiskManage          Action = "disk.manage"
 	ActionDiskAttach          Action = "disk.attach"
+	ActionNICManage           Action = "nic.manage"
 	ActionConsoleRead         Action = "console.read"
 	ActionConsoleOpen         Action = "console.open"
 	ActionGuestExec           Action = "guest.exec"
@@ -162,6 +163,7 @@ var actions = []ActionInfo{
 	{ActionDiskRead, RoleViewer, false, "see the volumes of projects, and the disks of instances"},
 	{ActionDiskManage, RoleOperator, false, "make, change and remove volumes"},
 	{ActionDiskAttach, RoleOperator, false, "attach volumes to instances, and detach them"},
+	{ActionNICManage, RoleOperator, false, "add NICs to instances, remove them, and take them to other networks"},
 	{ActionConsoleRead, RoleOperator, false, "read the consoles of instances and see their screens, which may show secrets"},
 	{ActionConsoleOpen, RoleOperator, false, "open the serial consoles and the screens of instances, and type at them"},
 	{ActionGuestExec, RoleAdmin, false, "run programs in guests and copy files there, by their agents, which are root"},

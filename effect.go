@@ -168,6 +168,8 @@ type DomainNIC struct {
 	Uplink string `json:"uplink,omitempty"`
 	Mode   string `json:"mode,omitempty"`
 	VLAN   int    `json:"vlan,omitempty"`
+	// Added is true for a NIC that was added to the instance: the document of a script does not have it.
+	Added bool `json:"added,omitempty"`
 }
 
 // Seed asks for the CD-ROM by which an instance gets its metadata: the files of a NoCloud seed.

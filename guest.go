@@ -125,6 +125,19 @@ type GuestNIC struct {
 	// Floating is its floating address, if it has one, and Floating6 the one of IPv6.
 	Floating  netip.Addr `json:"floating,omitzero"`
 	Floating6 netip.Addr `json:"floating6,omitzero"`
+	// Index is its number in the instance, from 0. There may be gaps where NICs were removed.
+	Index int `json:"index,omitempty"`
+	// Hidden is true while a job adds or removes it: its filters are in place, and the metadata does not name it.
+	Hidden bool `json:"hidden,omitempty"`
+}
+
+// Shown returns the NICs that the metadata names.
+func (g Guest) Shown() []GuestNIC {
+	hidden := func(n GuestNIC) bool { return n.Hidden }
+	if !slices.ContainsFunc(g.NICs, hidden) {
+		return g.NICs
+	}
+	return slices.DeleteFunc(slices.Clone(g.NICs), hidden)
 }
 
 // Blob names a document by its content.

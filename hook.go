@@ -40,6 +40,10 @@ const (
 	DoReboot  = "reboot"  // stop it, and start it again
 	DoRebuild = "rebuild" // give it fresh disks; its name and addresses stay
 
+	DoNICAdd    = "nic-add"    // give it a further NIC
+	DoNICRemove = "nic-remove" // take a NIC from it
+	DoNICSet    = "nic-set"    // take a NIC to another network
+
 	// These make no job.
 	DoNetworkAdd          = "network-add"          // make a network
 	DoNetworkSet          = "network-set"          // change its settings
@@ -50,7 +54,13 @@ const (
 
 // Actions returns all actions.
 func Actions() []string {
-	return append([]string{DoCreate, DoRemove, DoRebuild, DoStart, DoStop, DoReboot, DoPlan}, JoblessActions()...)
+	return append([]string{DoCreate, DoRemove, DoRebuild, DoStart, DoStop, DoReboot, DoPlan, DoNICAdd, DoNICRemove, DoNICSet},
+		JoblessActions()...)
+}
+
+// NICActions maps the actions on NICs of instances to the kinds of their jobs.
+func NICActions() map[string]JobKind {
+	return map[string]JobKind{DoNICAdd: JobNICAdd, DoNICRemove: JobNICRemove, DoNICSet: JobNICSet}
 }
 
 // JoblessActions returns the actions that change networks and addresses without a job.

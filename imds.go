@@ -244,8 +244,8 @@ func (g Guest) IdentityDocument() []byte {
 		Region:           orNull(g.Region),
 		Version:          "2017-09-30",
 	}
-	if len(g.NICs) > 0 && g.NICs[0].Addr != (netip.Addr{}) {
-		d.PrivateIP = orNull(g.NICs[0].Addr.String())
+	if nics := g.Shown(); len(nics) > 0 && nics[0].Addr != (netip.Addr{}) {
+		d.PrivateIP = orNull(nics[0].Addr.String())
 	}
 	if !g.Created.IsZero() {
 		d.PendingTime = orNull(g.Created.UTC().Format(time.RFC3339))

@@ -1,7 +1,6 @@
 package seedbed
 
 import (
-	"net/netip"
 	"strings"
 	"time"
 )
@@ -160,31 +159,6 @@ func CheckFullName(s string) error {
 
 // FullName returns the instance's name with its project.
 func (i Instance) FullName() InstanceName { return InstanceName{i.Project, i.Name} }
-
-// NIC is one network interface of an instance.
-type NIC struct {
-	ID      NICID      `json:"id"`
-	Index   int        `json:"index"`
-	MAC     MAC        `json:"mac"`
-	Network string     `json:"network"`
-	Addr    netip.Addr `json:"addr"`
-	// Addr6 is its IPv6 address, which follows from its MAC; see Network.Addr6. It is only shown.
-	Addr6 netip.Addr `json:"addr6,omitzero"`
-	// Secondary are the further addresses of its network that it has, in their order.
-	Secondary []netip.Addr `json:"secondary,omitempty"`
-	// Takes are those of Secondary that a change takes from other NICs of the project, which have them as secondary ones.
-	Takes []netip.Addr `json:"-"`
-	// Groups are the security groups that it is in, by their qualified names. Without any, it is in the group "open".
-	Groups []string `json:"security_groups,omitempty"`
-	// BandwidthIn and BandwidthOut are its own rates, besides those of its network.
-	BandwidthIn  BitRate `json:"bandwidth_in,omitempty"`
-	BandwidthOut BitRate `json:"bandwidth_out,omitempty"`
-	// Forwards are the ports of its node that go to it.
-	Forwards []Forward `json:"forwards,omitempty"`
-	// Floating is its floating address, if it has one, and Floating6 the one of IPv6.
-	Floating  netip.Addr `json:"floating,omitzero"`
-	Floating6 netip.Addr `json:"floating6,omitzero"`
-}
 
 // Volume is one disk of an instance.
 type Volume struct {

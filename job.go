@@ -3,7 +3,6 @@ package seedbed
 import (
 	"context"
 	"encoding/json"
-	"net/netip"
 	"slices"
 	"time"
 )
@@ -230,8 +229,10 @@ type Request struct {
 	Image string `json:"image,omitempty"`
 	// Network is the network of a new instance's first NIC, in place of the profile's.
 	Network string `json:"network,omitempty"`
-	// NICs are all NICs of a new instance, in place of the profile's.
+	// NICs are all NICs of a new instance, in place of the profile's, or the one that is added to an instance or that a NIC of it becomes.
 	NICs []NICRequest `json:"nics,omitempty"`
+	// NIC is the index of the NIC that is removed or changed.
+	NIC *int `json:"-"`
 	// SecurityGroups are the groups of the NICs of a new instance that name none themselves.
 	SecurityGroups []string       `json:"security_groups,omitempty"`
 	Params         map[string]any `json:"params,omitempty"`
@@ -313,27 +314,6 @@ func WithOutput(ctx context.Context, give func(OutputLine)) context.Context {
 func OutputOf(ctx context.Context) func(OutputLine) {
 	give, _ := ctx.Value(outputTo{}).(func(OutputLine))
 	return give
-}
-
-// NICRequest is a NIC that a new instance is to have.
-type NICRequest struct {
-	// Network is its network. Empty means that of the profile, or else the installation's own.
-	Network string `json:"network,omitempty"`
-	// Addr is its address. Without one, it has a free one of the network.
-	Addr netip.Addr `json:"addr,omitzero"`
-	// Secondary are further addresses of its network that it has, and SecondaryCount and SecondaryCount6 are how many free ones it
-	// has besides, of IPv4 and of IPv6.
-	Secondary       []netip.Addr `json:"secondary,omitempty"`
-	SecondaryCount  int          `json:"secondary_count,omitempty"`
-	SecondaryCount6 int          `json:"secondary_count6,omitempty"`
-	// MAC is its MAC address. Without one, it has a random one.
-	MAC MAC `json:"mac,omitzero"`
-	// Groups are its security groups. Without any, it is in the group "default" of its project if there is one, and
-	// otherwise in "open".
-	Groups []string `json:"security_groups,omitempty"`
-	// BandwidthIn and BandwidthOut are its own rates.
-	BandwidthIn  BitRate `json:"bandwidth_in,omitempty"`
-	BandwidthOut BitRate `json:"bandwidth_out,omitempty"`
 }
 
 // PowerSpec is the input of a job that stops or reboots an instance.

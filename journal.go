@@ -18,6 +18,9 @@ type Acceptance struct {
 	Image *Image
 	// Volume is the new volume of a job that makes one.
 	Volume *ProjectVolume
+	// NIC is the NIC of a job on one: the new one, with what it asks for, or the index, the MAC address and, if it goes to another
+	// network, that network and the address that it asks for there.
+	NIC *NIC
 	// OVA is the new OVA image of a job that makes one.
 	OVA *NewOVA
 	// Confirm is the name of the instance again, which removing or rebuilding a protected one

@@ -72,7 +72,8 @@ func JobStates() []JobState {
 func JobKinds() []JobKind {
 	return []JobKind{JobCreate, JobRemove, JobImport, JobStart, JobStop, JobReboot, JobRebuild, JobResize,
 		JobFlatten, JobSnapshot, JobSnapshotRemove, JobImageRemove, JobOVA, JobOVARemove, JobAdopt, JobForget,
-		JobVolumeAdd, JobVolumeRemove, JobVolumeResize, JobVolumeSet, JobAttach, JobDetach}
+		JobVolumeAdd, JobVolumeRemove, JobVolumeResize, JobVolumeSet, JobAttach, JobDetach,
+		JobNICAdd, JobNICRemove, JobNICSet}
 }
 
 // cursorForm matches a time in microseconds and the ID of a job.

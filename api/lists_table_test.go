@@ -82,6 +82,7 @@ var listRoutes = map[string]string{
 	"GET /instances/:name/trace":         short,
 	"GET /instances/:name/metadata":      bytes_,
 	"GET /instances/:name/maintenance":   short,
+	"GET /instances/:name/nics":          "",
 	"GET /instances/:name/snapshots":     "",
 	"GET /domains":                       "",
 	"GET /domains/:name":                 single,

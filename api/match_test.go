@@ -36,7 +36,7 @@ func changeable(t *testing.T) (*server, seedbed.JobID) {
 		{"/hooks", `{"name":"ci","key_id":"old"}`},
 		{"/hooks/ci/rotate", `{"secret":"whsec_CAgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAg="}`},
 		{"/endpoints", `{"name":"out","url":"https://hooks.example/x","events":["*"]}`},
-		{"/instances", `{"name":"web1","profile":"p"}`},
+		{"/instances", `{"name":"web1","profile":"p","nics":[{},{}]}`},
 	} {
 		post(one[0], one[1])
 	}

@@ -107,7 +107,8 @@ func pack(g seedbed.Guest) (data, text string, err error) {
 		}
 		b = appendText(b, string(addr))
 		shared[i] = seedbed.GuestNIC{Network: nic.Network, Secondary: nic.Secondary, Groups: nic.Groups, BandwidthIn: nic.BandwidthIn,
-			BandwidthOut: nic.BandwidthOut, Forwards: nic.Forwards, Floating: nic.Floating, Floating6: nic.Floating6}
+			BandwidthOut: nic.BandwidthOut, Forwards: nic.Forwards, Floating: nic.Floating, Floating6: nic.Floating6,
+			Index: nic.Index, Hidden: nic.Hidden}
 	}
 	b = binary.AppendUvarint(b, uint64(len(g.Tags)))
 	for _, k := range slices.SortedFunc(maps.Keys(g.Tags), cmp.Compare) {

@@ -31,7 +31,7 @@ func nics(r *record) []*node {
 		}
 		value := func(name, v string) *node { return text(name, func(*record) string { return v }) }
 		of := dir(nic.MAC.String(),
-			value("device-number", strconv.Itoa(i)),
+			value("device-number", strconv.Itoa(max(i, nic.Index))), // a record of an older seedbedd has no index
 			value("interface-id", stableID("eni", nic.MAC.String())),
 			text("local-hostname", hostname),
 			value("local-ipv4s", addrTexts(nic, nic.Addr)),

@@ -43,9 +43,10 @@ func Render(v View, path string) (body []byte, contentType string, ok bool) {
 	return a.body, a.mediaType, a.ok
 }
 
-// newRecord returns the record that v is served from. network finds a network by its name; nil if
+// newRecord returns the record that v is served from, without the hidden NICs. network finds a network by its name; nil if
 // it is unknown.
 func newRecord(v View, network func(name string) *seedbed.Network) *record {
+	v.Guest.NICs = v.Guest.Shown()
 	r := &record{guest: v.Guest, userData: v.Documents.UserData, vendorData: v.Documents.VendorData,
 		networks: make([]*seedbed.Network, len(v.Guest.NICs)), site: v.Site, id: v.Guest.ServedID(),
 		maintenance: slices.Concat(v.Guest.Maintenance, v.Maintenance)}

@@ -107,6 +107,8 @@ func (h *host) handleDomains(t effects.Handlers) {
 	effects.AttachDisk.Handle(t, h.AttachDisk)
 	effects.DetachDisk.Handle(t, h.DetachDisk)
 	effects.LimitDisk.Handle(t, h.LimitDisk)
+	effects.AttachNIC.Handle(t, h.AttachNIC)
+	effects.DetachNIC.Handle(t, h.DetachNIC)
 	effects.Volume.Handle(t, func(ctx context.Context, a effects.VolumeRef) (seedbed.VolumeInfo, error) {
 		if err := h.answers(); err != nil {
 			return seedbed.VolumeInfo{}, err

@@ -317,6 +317,23 @@ var (
 			return caseJob{id, func() { l.hasVolume("data", seedbed.VolumeFree, "") },
 				func() { l.hasVolume("data", seedbed.VolumeAttached, "web1") }}
 		}},
+		{"nic_add", seedbed.Job{Kind: seedbed.JobNICAdd}, func(l *lab) caseJob {
+			l.made()
+			return caseJob{l.addNIC("default"), func() { l.hasNICs("default", "default") }, func() { l.hasNICs("default") }}
+		}},
+		{"nic_remove", seedbed.Job{Kind: seedbed.JobNICRemove}, func(l *lab) caseJob {
+			l.made()
+			l.runUntil(l.addNIC("default"), seedbed.JobSucceeded)
+			id := l.onNIC(seedbed.DoNICRemove, 1)
+			return caseJob{id, func() { l.hasNICs("default") }, func() { l.hasNICs("default", "default") }}
+		}},
+		{"nic_set", seedbed.Job{Kind: seedbed.JobNICSet}, func(l *lab) caseJob {
+			l.made()
+			l.otherNetwork()
+			l.runUntil(l.addNIC("default"), seedbed.JobSucceeded)
+			id := l.onNIC(seedbed.DoNICSet, 1, seedbed.NICRequest{Network: "other"})
+			return caseJob{id, func() { l.hasNICs("default", "other") }, func() { l.hasNICs("default", "default") }}
+		}},
 		{"forget", seedbed.Job{Kind: seedbed.JobForget}, func(l *lab) caseJob {
 			l.made()
 			return caseJob{id: l.job(l.intake.Forget(l.t.Context(), seedbed.InDefault("web1"), usual)), done: func() { l.foreign("web1") }}

@@ -61,7 +61,7 @@ func momentsOf(effects []string) []moment {
 }
 
 // changes are the writes that are a stage's effect, if it has none on a driver.
-var changes = []string{"publish", "retract", "exchange", "refresh", "add-volume", "drop-volume", "domain", "attachment"}
+var changes = []string{"publish", "retract", "exchange", "refresh", "add-volume", "drop-volume", "domain", "attachment", "nic"}
 
 // waits are the stages that only wait.
 var waits = []string{"ready", "finish"}
@@ -194,7 +194,7 @@ func TestKillMatrix(t *testing.T) {
 // planInputs are the inputs of jobs whose plans may depend on a part of them.
 var planInputs = []any{
 	seedbed.ScriptedSpec{}, seedbed.RebuildSpec{}, seedbed.PowerSpec{}, seedbed.ResizeSpec{}, seedbed.ImportSpec{}, seedbed.OVAJob{},
-	seedbed.AdoptSpec{}, seedbed.SnapshotJob{}, seedbed.ImageRemoval{}, seedbed.VolumeJob{}, seedbed.Removal{},
+	seedbed.AdoptSpec{}, seedbed.SnapshotJob{}, seedbed.ImageRemoval{}, seedbed.VolumeJob{}, seedbed.Removal{}, seedbed.NICJob{},
 }
 
 // inputs returns all combinations of the switches of an input.

@@ -42,6 +42,32 @@ func (h *host) DetachDisk(ctx context.Context, call seedbed.Call, a effects.Disk
 	return h.hv.DetachDisk(ctx, a.ID, a.Serial)
 }
 
+func (h *host) AttachNIC(ctx context.Context, call seedbed.Call, a effects.NICAttachment) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.hv.AttachNIC(ctx, a.ID, a.NIC)
+}
+
+func (h *host) DetachNIC(ctx context.Context, call seedbed.Call, a effects.NICRef) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.hv.DetachNIC(ctx, a.ID, a.MAC)
+}
+
+func (m *mortal) SetNIC(ctx context.Context, ref seedbed.JobRef, to seedbed.NICState) error {
+	return m.around("nic", string(to), func() error { return m.taken(ref, m.DB.SetNIC(ctx, ref, to)) })
+}
+
+func (m *mortal) MoveNIC(ctx context.Context, ref seedbed.JobRef, network string) error {
+	return m.around("nic", network, func() error { return m.taken(ref, m.DB.MoveNIC(ctx, ref, network)) })
+}
+
+func (m *mortal) DropNIC(ctx context.Context, ref seedbed.JobRef) error {
+	return m.around("nic", "", func() error { return m.taken(ref, m.DB.DropNIC(ctx, ref)) })
+}
+
 func (m *mortal) SetAttachment(ctx context.Context, ref seedbed.JobRef, to seedbed.VolumeState) error {
 	return m.around("attachment", string(to), func() error { return m.taken(ref, m.DB.SetAttachment(ctx, ref, to)) })
 }

@@ -47,10 +47,10 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 			a.Instance = &i
 		}
 		receipt = seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobQueued}
-		if err := instances.LockNetworks(ctx, b, instances.NetworksOf(a.Instance)); err != nil {
+		if err := instances.LockNetworks(ctx, b, instances.NetworksOf(holderOfNIC(a))); err != nil {
 			return nil, err
 		}
-		if err := instances.LockSecurityGroups(ctx, b, instances.SecurityGroupsOf(a.Instance)); err != nil {
+		if err := instances.LockSecurityGroups(ctx, b, instances.SecurityGroupsOf(holderOfNIC(a))); err != nil {
 			return nil, err
 		}
 		asked := "accepted"
@@ -155,6 +155,9 @@ func checkAcceptance(a seedbed.Acceptance) error {
 	if ok, err := checkProjectVolumeJob(a); ok {
 		return err
 	}
+	if ok, err := checkNICJob(a); ok {
+		return err
+	}
 	if ok, err := checkVolumeJob(a.Job); ok {
 		return err
 	}
@@ -204,7 +207,13 @@ func (db *DB) accept(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accep
 	if a.Job.Kind == seedbed.JobCreate || a.Job.Kind == seedbed.JobAdopt {
 		return db.acceptCreate(ctx, b, a)
 	}
-	if err := acceptSubject(ctx, b, a); err != nil {
+	err := error(nil)
+	if a.Job.Kind.OfNIC() {
+		err = db.acceptNIC(ctx, b, a)
+	} else {
+		err = acceptSubject(ctx, b, a)
+	}
+	if err != nil {
 		return err
 	}
 	if err := acceptPool(ctx, b.Tx, a); err != nil {

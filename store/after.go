@@ -42,7 +42,8 @@ func acceptPool(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) (err e
 	switch j.Kind {
 	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot, seedbed.JobOVA, seedbed.JobOVARemove, // no pool, or already set
 		seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobAttach,
-		seedbed.JobDetach:
+		seedbed.JobDetach,
+		seedbed.JobNICAdd, seedbed.JobNICRemove, seedbed.JobNICSet:
 	case seedbed.JobImport:
 		j.Pool = a.Image.Pool
 	case seedbed.JobImageRemove:

@@ -91,6 +91,8 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 		return resumableRebuild(ctx, tx, j)
 	case j.Kind == seedbed.JobAttach || j.Kind == seedbed.JobDetach || changesVolume(j.Kind):
 		return resumableAttachment(ctx, tx, j, missing)
+	case j.Kind.OfNIC():
+		return resumableNIC(ctx, tx, j)
 	}
 	return nil
 }

@@ -58,7 +58,8 @@ func acceptVolumeJob(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 		return err
 	}
 	if state != seedbed.InstanceRunning && state != seedbed.InstanceStopped {
-		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: only the volumes of one that is running or stopped can be worked on",
+		return seedbed.Errorf(seedbed.ErrConflict,
+			"instance %q is %s: only the volumes and NICs of one that is running or stopped can be worked on",
 			j.Subject, state)
 	}
 	if j.Kind == seedbed.JobForget {

@@ -161,3 +161,27 @@ func TestUnsignedIsLocal(t *testing.T) {
 		t.Errorf("forwarded: %+v", got)
 	}
 }
+
+// TestNICActions checks that a delivery asks for a job on a NIC with what the job needs, and nothing else.
+func TestNICActions(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"action":"nic-add","name":"web1","nics":[{"network":"lab"}]}`:             "",
+		`{"action":"nic-set","name":"web1","nic":1,"nics":[{"network":"lab"}]}`:     "",
+		`{"action":"nic-remove","name":"web1","nic":1}`:                             "",
+		`{"action":"nic-remove","name":"web1","nic":1,"instance":"web2"}`:           "cannot be set with nic-remove",
+		`{"action":"nic-add","name":"web1","nics":[{}],"params":{"vcpus":1}}`:       "nic-add has no params",
+		`{"action":"nic-add","name":"web1","nics":[{}],"security_groups":["open"]}`: "cannot be set with nic-add",
+		`{"action":"start","name":"web1","nic":1}`:                                  "cannot be set with start",
+	} {
+		p, err := decode([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := p.request()
+		if want == "" && (err != nil || len(a.NICs) != len(p.NICs) || a.NIC != p.NIC) || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %+v, %v; want %q", body, a, err, want)
+		}
+	}
+}

@@ -24,7 +24,7 @@ type payload struct {
 	Network any                  `json:"network"`
 	NICs    []seedbed.NICRequest `json:"nics"`
 	Groups  []string             `json:"security_groups"`
-	// For address-associate; nil means the first NIC.
+	// Instance is for address-associate. NIC is for that, where nil means the first NIC, and for nic-remove and nic-set.
 	Instance string `json:"instance"`
 	NIC      *int   `json:"nic"`
 	// The job options, as text; Priority may be a whole number.
@@ -89,12 +89,14 @@ func (p payload) request() (asked, error) {
 	switch {
 	case p.Network != nil && !isName:
 		return asked{}, invalid("network is of another type: expected the name of a network with %s", seedbed.Clip(p.Action))
-	case p.Instance != "" || p.NIC != nil:
+	case p.Instance != "" || p.NIC != nil && !ofNIC(p.Action):
 		return asked{}, invalid("instance and nic are for %s: they cannot be set with %s", seedbed.DoAddressAssociate, seedbed.Clip(p.Action))
+	case ofNIC(p.Action) && p.Params != nil:
+		return asked{}, invalid("%s has no params: expected name, nics and nic", p.Action)
 	case makes(p.Action) && p.Profile == "" && p.Image == "":
 		return asked{}, invalid("profile is missing: expected a profile or an image")
-	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node+p.Image+network != "" || p.NICs != nil ||
-		p.Groups != nil):
+	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node+p.Image+network != "" ||
+		p.NICs != nil && !ofNIC(p.Action) || p.Groups != nil):
 		return asked{}, invalid("hold, protected, node, image, network, nics and security_groups are for create and plan: "+
 			"they cannot be set with %s", seedbed.Clip(p.Action))
 	}
@@ -104,8 +106,8 @@ func (p payload) request() (asked, error) {
 	}
 	return asked{Request: seedbed.Request{
 		Action: p.Action, Name: p.Name, Profile: p.Profile, Image: p.Image, Params: p.Params, Node: p.Node, Network: network, NICs: p.NICs,
-		SecurityGroups: p.Groups,
-		Hold:           p.Hold, Protected: p.Protected, JobOptions: options,
+		NIC: p.NIC, SecurityGroups: p.Groups,
+		Hold: p.Hold, Protected: p.Protected, JobOptions: options,
 	}}, nil
 }
 
@@ -124,15 +126,24 @@ func (p payload) options() (o seedbed.JobOptions, err error) {
 		}
 	}
 	o.After = seedbed.JobID(p.After)
-	kind := seedbed.JobKind(p.Action) // the actions that make jobs have the names of the kinds
-	if makes(p.Action) {
+	kind, ofNIC := seedbed.NICActions()[p.Action]
+	switch {
+	case makes(p.Action):
 		kind = seedbed.JobCreate
+	case !ofNIC:
+		kind = seedbed.JobKind(p.Action) // the other actions that make jobs have the names of the kinds
 	}
 	return o, o.Check(kind)
 }
 
 // makes reports whether an action makes an instance, or would.
 func makes(action string) bool { return action == seedbed.DoCreate || action == seedbed.DoPlan }
+
+// ofNIC reports whether an action is about a NIC of an existing instance.
+func ofNIC(action string) bool {
+	_, ok := seedbed.NICActions()[action]
+	return ok
+}
 
 // jobless reports whether an action makes no job, nor a plan of one.
 func jobless(action string) bool { return slices.Contains(seedbed.JoblessActions(), action) }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"seedbed"
@@ -59,4 +60,41 @@ func (c *Client) Plan(ctx context.Context, r seedbed.Request) (seedbed.Plan, err
 	return post[seedbed.Plan](ctx, c, "/plan", wire.PlanRequest{
 		Action: r.Action, Name: r.Name, Profile: r.Profile, Image: r.Image, Params: r.Params, NewInstance: newInstance(r),
 	})
+}
+
+// NICs lists the NICs of an instance.
+func (c *Client) NICs(ctx context.Context, name string) ([]seedbed.NIC, error) {
+	return selected[seedbed.NIC](ctx, c, at("/instances", name)+"/nics", Selection{})
+}
+
+// AddNIC starts a job that adds a NIC to an instance.
+func (c *Client) AddNIC(ctx context.Context, name string, n seedbed.NICRequest) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, at("/instances", name)+"/nics", n)
+}
+
+// PlanAddNIC returns what AddNIC would add.
+func (c *Client) PlanAddNIC(ctx context.Context, name string, n seedbed.NICRequest) (seedbed.Plan, error) {
+	return post[seedbed.Plan](ctx, c, at("/instances", name)+"/nics", wire.NICRequest{NICRequest: n, DryRun: true})
+}
+
+// SetNIC starts a job that takes a NIC of an instance to another network. nic is its index or its MAC address.
+func (c *Client) SetNIC(ctx context.Context, name, nic string, change wire.NICChange) (seedbed.Receipt, error) {
+	return send[seedbed.Receipt](ctx, c, call{method: http.MethodPatch, path: at(at("/instances", name)+"/nics", nic), body: change})
+}
+
+// PlanSetNIC returns what SetNIC would make of the NIC.
+func (c *Client) PlanSetNIC(ctx context.Context, name, nic string, change wire.NICChange) (seedbed.Plan, error) {
+	change.DryRun = true
+	return send[seedbed.Plan](ctx, c, call{method: http.MethodPatch, path: at(at("/instances", name)+"/nics", nic), body: change})
+}
+
+// RemoveNIC starts a job that removes a NIC of an instance. nic is its index or its MAC address.
+func (c *Client) RemoveNIC(ctx context.Context, name, nic string) (seedbed.Receipt, error) {
+	return c.removal(ctx, at(at("/instances", name)+"/nics", nic))
+}
+
+// PlanRemoveNIC returns what RemoveNIC would leave.
+func (c *Client) PlanRemoveNIC(ctx context.Context, name, nic string) (seedbed.Plan, error) {
+	return send[seedbed.Plan](ctx, c, call{method: http.MethodDelete, path: at(at("/instances", name)+"/nics", nic),
+		query: given(map[string]string{"dry_run": "true"})})
 }

@@ -42,9 +42,8 @@ func (w World) owner(ctx context.Context, p Packet) (o owner, err error) {
 		if err != nil || instance == "" {
 			return o, err
 		}
-		o.nic = nic
 		if o.guest, o.has, err = w.Instance(ctx, instance); o.has {
-			o.node = o.guest.Node
+			o.node, o.nic = o.guest.Node, seedbed.NICAt(o.guest.NICs, nic)
 		}
 		return o, err
 	}
@@ -59,8 +58,9 @@ func (w World) owner(ctx context.Context, p Packet) (o owner, err error) {
 		return o, nil
 	}
 	f := w.Forwards[i]
-	o.called, o.node, o.nic, o.port = "forward "+f.Listen.String(), f.Node, f.NIC, f.Port+p.Port-f.Listen.First
+	o.called, o.node, o.port = "forward "+f.Listen.String(), f.Node, f.Port+p.Port-f.Listen.First
 	o.guest, o.has, err = w.Instance(ctx, f.Instance)
+	o.nic = seedbed.NICAt(o.guest.NICs, f.NIC)
 	return o, err
 }
 
@@ -145,7 +145,7 @@ func (w World) arrives(t *trace, p Packet, from netip.Addr, at owner) {
 	case at.called == "" && at.node != "":
 		t.pass("another node", "this is its address: what listens there answers")
 	case at.called == "":
-	case !at.has || at.nic >= len(at.guest.NICs):
+	case !at.has || at.nic < 0:
 		t.stop(at.called, "no instance that you see has it")
 	default:
 		nic := at.guest.NICs[at.nic]
@@ -154,7 +154,7 @@ func (w World) arrives(t *trace, p Packet, from netip.Addr, at owner) {
 		} else {
 			p.To = nic.Addr
 		}
-		t.pass(at.called, "it goes to NIC %d of %s on node %s, %s", at.nic, at.guest.Name, at.node, p.target())
+		t.pass(at.called, "it goes to NIC %d of %s on node %s, %s", nic.Index, at.guest.Name, at.node, p.target())
 		t.groups(w, at.guest, at.nic, end{seedbed.DirectionIn, p, from, nil})
 		t.running(at.guest)
 	}
@@ -173,7 +173,7 @@ func (w World) address(node string, to netip.Addr) (a netip.Addr) {
 // networkOf returns the network of the NIC to which a packet goes; the zero one if there is none.
 func (w World) networkOf(at owner) (network seedbed.Network) {
 	for _, n := range w.Networks {
-		if at.nic < len(at.guest.NICs) && n.Name == at.guest.NICs[at.nic].Network {
+		if at.nic >= 0 && n.Name == at.guest.NICs[at.nic].Network {
 			network = n
 		}
 	}

@@ -190,7 +190,7 @@ func (p Packet) target() string {
 
 // begin returns a trace that has left the instance, and its network.
 func (w World) begin(p Packet) (t trace, n seedbed.Network, err error) {
-	t.NIC, t.To, t.Protocol, t.Port, t.Reaches = p.NIC, p.To, p.Protocol, p.Port, true
+	t.NIC, t.To, t.Protocol, t.Port, t.Reaches = p.From.NICs[p.NIC].Index, p.To, p.Protocol, p.Port, true
 	nic := p.From.NICs[p.NIC]
 	i := slices.IndexFunc(w.Networks, func(n seedbed.Network) bool { return n.Name == nic.Network })
 	if i < 0 {
@@ -204,7 +204,7 @@ func (w World) begin(p Packet) (t trace, n seedbed.Network, err error) {
 	case nic.Addr.IsValid():
 		addr = nic.Addr.String()
 	}
-	t.pass(fmt.Sprintf("NIC %d of %s", p.NIC, p.From.Name), "%s in network %s, on node %s", addr, nic.Network, p.From.Node)
+	t.pass(fmt.Sprintf("NIC %d of %s", t.NIC, p.From.Name), "%s in network %s, on node %s", addr, nic.Network, p.From.Node)
 	return t, w.Networks[i], nil
 }
 

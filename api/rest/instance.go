@@ -313,8 +313,16 @@ func (r *router) trace(ctx context.Context, c *fiber.Ctx) error {
 // packet reads the packet of an instance that is asked about. Without an address, it has none.
 func packet(c *fiber.Ctx, i seedbed.Instance) (p reach.Packet, err error) {
 	p.From, p.Protocol = i, strings.Clone(c.Query("protocol"))
-	if p.NIC, err = strconv.Atoi(c.Query("nic", "0")); err != nil || p.NIC < 0 || p.NIC >= len(i.NICs) {
-		return p, server.Invalid("nic %q: expected the index of a NIC of %s, 0 to %d", seedbed.Clip(c.Query("nic")), i.Name, len(i.NICs)-1)
+	if asked := c.Query("nic"); asked != "" {
+		index, err := strconv.Atoi(asked)
+		if err != nil {
+			return p, server.Invalid("nic %q: expected the index of a NIC of %s", seedbed.Clip(asked), i.Name)
+		}
+		if p.NIC = seedbed.NICAt(i.NICs, index); p.NIC < 0 {
+			return p, i.NoNIC(index)
+		}
+	} else if len(i.NICs) == 0 {
+		return p, server.Invalid("instance %s has no NIC", i.Name)
 	}
 	to, port := c.Query("to"), c.Query("port")
 	if to == "" {

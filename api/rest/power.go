@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"fmt"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -109,4 +110,75 @@ func (r *router) plan(ctx context.Context, c *fiber.Ctx) (any, error) {
 		p.Problems = append(p.Problems, err.Error())
 	}
 	return p, nil
+}
+
+// nics returns the list of an instance's NICs.
+func (r *router) nics() listing[seedbed.NIC] {
+	return listing[seedbed.NIC]{
+		kind: "NIC", place: func(n seedbed.NIC) string { return fmt.Sprintf("%03d", n.Index) },
+		read: func(ctx context.Context, c *fiber.Ctx) ([]seedbed.NIC, error) {
+			i, err := r.named(ctx, c)
+			if err == nil {
+				err = r.showAddrs6(ctx, i)
+			}
+			return i.NICs, err
+		},
+	}
+}
+
+func (r *router) addNIC(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.NICRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	return r.changeNIC(ctx, c, seedbed.Request{Action: seedbed.DoNICAdd, NICs: []seedbed.NICRequest{req.NICRequest}}, req.DryRun)
+}
+
+func (r *router) setNIC(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.NICChange
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	nics := []seedbed.NICRequest{{Network: req.Network, Addr: req.Addr}}
+	return r.changeNIC(ctx, c, seedbed.Request{Action: seedbed.DoNICSet, NICs: nics}, req.DryRun)
+}
+
+func (r *router) removeNIC(ctx context.Context, c *fiber.Ctx) error {
+	dry, err := switched(c, "dry_run")
+	if err != nil {
+		return err
+	}
+	return r.changeNIC(ctx, c, seedbed.Request{Action: seedbed.DoNICRemove}, dry)
+}
+
+// changeNIC accepts a job on a NIC of the instance that the path names, or answers its plan. The path names the NIC as well, unless it is
+// a new one.
+func (r *router) changeNIC(ctx context.Context, c *fiber.Ctx, req seedbed.Request, dry bool) (err error) {
+	if req.JobOptions, err = r.JobOptions(ctx, c); err != nil {
+		return err
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	if req.Action != seedbed.DoNICAdd {
+		nic, err := i.NICNamed(server.Param(c, "nic"))
+		if err != nil {
+			return err
+		}
+		req.NIC = &nic.Index
+	}
+	req.Project, req.Name = i.Project, i.Name
+	if dry {
+		p, err := r.Intake.Plan(ctx, req)
+		if err != nil {
+			return err
+		}
+		return server.Reply(c, fiber.StatusOK, p)
+	}
+	receipt, err := r.Intake.Submit(server.OnMatch(ctx, c), req, nil)
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
 }

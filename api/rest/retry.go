@@ -34,7 +34,8 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx, o seedbed.JobOption
 		return seedbed.Receipt{Job: j.ID, State: j.State}, nil
 	case j.State == seedbed.JobSucceeded:
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s has succeeded: there is nothing to retry", j.ID.Short())
-	case j.Kind == seedbed.JobCreate || j.Kind == seedbed.JobRebuild || j.Kind == seedbed.JobImport || j.Kind == seedbed.JobVolumeAdd:
+	case j.Kind == seedbed.JobCreate || j.Kind == seedbed.JobRebuild || j.Kind == seedbed.JobImport || j.Kind == seedbed.JobVolumeAdd ||
+		j.Kind == seedbed.JobNICAdd:
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict,
 			"job %s is of kind %s, and its request is not kept: send the request again", j.ID.Short(), j.Kind)
 	}
@@ -95,6 +96,8 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 		return r.VolumeJobs.RemoveSnapshot(ctx, subject, s.Name, o)
 	case seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize, seedbed.JobVolumeSet:
 		return r.volumeAgain(ctx, j, o)
+	case seedbed.JobNICRemove, seedbed.JobNICSet:
+		return r.nicAgain(ctx, j, o)
 	case seedbed.JobImageRemove:
 		return r.VolumeJobs.RemoveImage(ctx, j.Subject, o)
 	}
@@ -123,6 +126,28 @@ func (r *router) volumeAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOp
 		return r.VolumeJobs.Detach(ctx, j.Project, s.Name, j.Subject, o)
 	}
 	return r.VolumeJobs.Attach(ctx, j.Project, s.Name, seedbed.Attachment{Instance: j.Subject, Bus: s.Bus, Keep: &s.Keep}, o)
+}
+
+// nicAgain submits the request of a job that removes a NIC or takes it to another network again, if the NIC is still there. What a new NIC
+// was asked to have is not kept.
+func (r *router) nicAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	var s seedbed.NICJob
+	if err := specOf(j, &s); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	i, err := r.Store.InstanceByName(ctx, j.FullSubject())
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	n, err := i.NICNamed(s.MAC.String())
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	req := seedbed.Request{Action: seedbed.DoNICRemove, Project: j.Project, Name: j.Subject, NIC: &n.Index, JobOptions: o}
+	if j.Kind == seedbed.JobNICSet {
+		req.Action, req.NICs = seedbed.DoNICSet, []seedbed.NICRequest{{Network: seedbed.Explicit(s.Network), Addr: s.Addr}}
+	}
+	return r.Intake.Submit(ctx, req, nil)
 }
 
 // specOf decodes the input of a job, if it has one.

@@ -97,7 +97,7 @@ func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
 		}
 	}
 	for n := range i.NICs {
-		if req.SecurityGroups != nil && (req.NIC == nil || *req.NIC == n) {
+		if req.SecurityGroups != nil && (req.NIC == nil || *req.NIC == i.NICs[n].Index) {
 			i.NICs[n].Groups = seedbed.QualifiedAll(i.Project, *req.SecurityGroups)
 		}
 	}

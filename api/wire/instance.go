@@ -79,6 +79,20 @@ type ResizeRequest struct {
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
+// NICRequest adds a NIC to an instance, or with DryRun only plans it.
+type NICRequest struct {
+	seedbed.NICRequest
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// NICChange takes a NIC of an instance to another network, or with DryRun only plans it.
+type NICChange struct {
+	Network string `json:"network"`
+	// Addr is its address there. Without one, it gets a free one.
+	Addr   netip.Addr `json:"addr,omitzero"`
+	DryRun bool       `json:"dry_run,omitempty"`
+}
+
 // InstanceChange changes an instance at once, without a job. Absent members change nothing.
 type InstanceChange struct {
 	// Metadata replaces the options that it sets.

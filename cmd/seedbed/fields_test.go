@@ -80,6 +80,11 @@ var requests = []struct {
 	}},
 	{seedbed.GuestCommand{}, map[string]string{"path": argument, "arguments": argument, "data": "vm exec --stdin"}},
 	{wire.FileRequest{}, map[string]string{"path": argument, "write": "the place of the argument of vm cp"}},
+	{wire.NICRequest{}, map[string]string{
+		"network": nicText, "addr": nicText, "secondary": nicText, "secondary_count": nicText, "secondary_count6": nicText, "mac": nicText,
+		"security_groups": nicText, "bandwidth_in": nicText, "bandwidth_out": nicText, "dry_run": "vm nic add --dry-run",
+	}},
+	{wire.NICChange{}, map[string]string{"network": nicText, "addr": nicText, "dry_run": "vm nic set --dry-run"}},
 	{wire.SnapshotRequest{}, map[string]string{"name": argument}},
 	{wire.CleanupRequest{}, map[string]string{"dry_run": "cleanup --dry-run", "force": "cleanup --force"}},
 	{wire.NodeRequest{}, map[string]string{"name": argument}},
@@ -123,6 +128,7 @@ const (
 	argument  = "an argument of the command"
 	embedded  = "the types that embed it"
 	asRequest = "seedbed.Request"
+	nicText   = "the argument of vm nic add and vm nic set"
 	asResize  = "seedbed.ResizeRequest"
 	powerFlag = "vm stop --force, --soft and --grace"
 	server    = "set by the server"

@@ -182,6 +182,9 @@ var stages = map[seedbed.JobKind][]string{
 	seedbed.JobVolumeSet:    {"limit"},
 	seedbed.JobAttach:       {"attach", "show-volume"},
 	seedbed.JobDetach:       {"hide-volume", "detach"},
+	seedbed.JobNICAdd:       {"publish-nic", "plug", "show-nic"},
+	seedbed.JobNICRemove:    {"hide-nic", "unplug", "drop-nic"},
+	seedbed.JobNICSet:       {"hide-nic", "unplug", "switch-nic", "plug", "show-nic"},
 }
 
 func (e engine) work(ctx context.Context, job *seedbed.Job) error {
@@ -212,6 +215,9 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 			if err := errors.Join(json.Unmarshal(job.Spec, &spec), e.db.SetVolumeLimits(ctx, job.Ref(), *spec.Limits)); err != nil {
 				return err
 			}
+		}
+		if err := e.nic(ctx, job, stage); err != nil {
+			return err
 		}
 		if job.Kind == seedbed.JobRebuild && stage == "redefine" {
 			if err := e.db.Exchange(ctx, job.Ref(), seedbed.RebuildNext); err != nil {
@@ -277,6 +283,27 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		return err
 	}
 	return e.db.Finish(ctx, job.Ref(), outcome)
+}
+
+// nic makes the changes of a stage of a job on a NIC.
+func (e engine) nic(ctx context.Context, job *seedbed.Job, stage string) error {
+	switch stage {
+	case "publish-nic":
+		return e.db.SetNIC(ctx, job.Ref(), seedbed.NICAttaching)
+	case "show-nic":
+		return e.db.SetNIC(ctx, job.Ref(), seedbed.NICAttached)
+	case "hide-nic":
+		return e.db.SetNIC(ctx, job.Ref(), seedbed.NICDetaching)
+	case "drop-nic":
+		return e.db.DropNIC(ctx, job.Ref())
+	case "switch-nic":
+		var spec seedbed.NICJob
+		if err := json.Unmarshal(job.Spec, &spec); err != nil {
+			return err
+		}
+		return e.db.MoveNIC(ctx, job.Ref(), spec.Network)
+	}
+	return nil
 }
 
 func (e engine) awaitCancel(ctx context.Context, ref seedbed.JobRef) error {

@@ -17,7 +17,10 @@ var (
 	AttachDisk = Order[DiskAttachment]{"attach-disk"}
 	DetachDisk = Order[DiskSerial]{"detach-disk"}
 	// LimitDisk says how fast an attached volume may be, from now on and at each later start.
-	LimitDisk     = Order[DiskLimits]{"limit-disk"}
+	LimitDisk = Order[DiskLimits]{"limit-disk"}
+	// AttachNIC attaches a NIC to a domain, and to its guest if it runs. DetachNIC takes it away.
+	AttachNIC     = Order[NICAttachment]{"attach-nic"}
+	DetachNIC     = Order[NICRef]{"detach-nic"}
 	AdoptDomain   = Order[seedbed.DomainAdoption]{"adopt-domain"}
 	ReleaseDomain = Order[seedbed.DomainAdoption]{"release-domain"}
 
@@ -87,6 +90,16 @@ type (
 	DiskSerial struct {
 		ID     seedbed.InstanceID `json:"id"`
 		Serial string             `json:"serial"`
+	}
+	// NICAttachment is a NIC that is to be attached to a domain.
+	NICAttachment struct {
+		ID  seedbed.InstanceID `json:"id"`
+		NIC seedbed.DomainNIC  `json:"nic"`
+	}
+	// NICRef names a NIC of a domain by its MAC address.
+	NICRef struct {
+		ID  seedbed.InstanceID `json:"id"`
+		MAC seedbed.MAC        `json:"mac"`
 	}
 	// ConsoleTail asks for the end of a domain's console.
 	ConsoleTail struct {

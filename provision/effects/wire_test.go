@@ -74,6 +74,12 @@ func TestWire(t *testing.T) {
 			return LimitDisk.Do(ctx, &r, call, DiskLimits{DiskSerial{"i", "0123"}, seedbed.IOLimits{IOPS: 500, ReadBandwidth: seedbed.MiB}})
 		}, "limit-disk", `{"id":"i","serial":"0123","limits":{"iops":500,"read_bandwidth":"1MiB"}}`},
 		{func() error { return DetachDisk.Do(ctx, &r, call, DiskSerial{"i", "0123"}) }, "detach-disk", `{"id":"i","serial":"0123"}`},
+		{func() error {
+			nic := seedbed.DomainNIC{Tap: "sb1", MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 1}, Bridge: "sb0"}
+			return AttachNIC.Do(ctx, &r, call, NICAttachment{"i", nic})
+		}, "attach-nic", `{"id":"i","nic":{"tap":"sb1","mac":"52:54:00:00:00:01","bridge":"sb0"}}`},
+		{func() error { return DetachNIC.Do(ctx, &r, call, NICRef{"i", seedbed.MAC{0x52, 0x54, 0, 0, 0, 1}}) }, "detach-nic",
+			`{"id":"i","mac":"52:54:00:00:00:01"}`},
 		{func() error { return drop(Volume.Ask(ctx, &r, volume)) }, "volume", `{"pool":"p","name":"v","instance":"i"}`},
 		{func() error { return drop(DomainState.Ask(ctx, &r, domain)) }, "domain-state", `{"id":"i"}`},
 		{func() error { return drop(GuestExec.Ask(ctx, &r, GuestCommand{"i", seedbed.GuestCommand{Path: "p"}})) }, "guest-exec",

@@ -70,7 +70,7 @@ func New(store Store, serving Serving, stages func(*seedbed.Job) []string) *Inta
 // collision in a row points to another cause.
 const macDraws = 4
 
-// Submit accepts a request to create, remove, rebuild, start, stop or reboot an instance. delivery
+// Submit accepts a request to create, remove, rebuild, start, stop or reboot an instance, or to add, remove or change a NIC of it. delivery
 // is the webhook that carried the request, or nil. The job is durable once Submit returns without
 // error. A repeated delivery returns its first receipt, even if the request could no longer be
 // accepted. Errors: seedbed.ErrInvalid for a wrong name, profile or parameter, ErrExists with the
@@ -98,7 +98,8 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
 		return seedbed.Receipt{}, err
 	}
-	if (req.Network != "" || req.NICs != nil || req.SecurityGroups != nil) && req.Action != seedbed.DoCreate {
+	_, ofNIC := seedbed.NICActions()[req.Action]
+	if (req.Network != "" || req.NICs != nil && !ofNIC || req.SecurityGroups != nil) && req.Action != seedbed.DoCreate {
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s has no network and no nics: an instance keeps its NICs",
 			seedbed.Clip(req.Action))
 	}
@@ -109,6 +110,9 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 	var err error
 	if req.JobOptions, err = in.resolve(ctx, req.Project, req.JobOptions); err != nil {
 		return seedbed.Receipt{}, err
+	}
+	if ofNIC {
+		return in.nicJob(ctx, req, delivery)
 	}
 	switch req.Action {
 	case "create":
@@ -125,7 +129,7 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 		return in.rebuild(ctx, req, delivery)
 	}
 	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid,
-		"action %q is unknown: expected create, remove, rebuild, start, stop or reboot",
+		"action %q is unknown: expected create, remove, rebuild, start, stop, reboot, nic-add, nic-remove or nic-set",
 		seedbed.Clip(req.Action))
 }
 

@@ -13,12 +13,15 @@ import (
 	"seedbed"
 )
 
-// Plan returns what a create or a rebuild would make as things are now, and why it would not be
+// Plan returns what a create, a rebuild or a change of a NIC would make as things are now, and why it would not be
 // accepted. It writes nothing. It returns an error only if the store fails.
 func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
 	req.Project = cmp.Or(req.Project, seedbed.DefaultProject)
 	if req.Action == seedbed.DoRebuild {
 		return in.planRebuild(ctx, req)
+	}
+	if kind, ok := seedbed.NICActions()[req.Action]; ok {
+		return in.planNIC(ctx, kind, req)
 	}
 	p := seedbed.Plan{Project: req.Project, Name: req.Name, Profile: req.Profile, Node: req.Node,
 		Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
@@ -172,7 +175,7 @@ func (in *Intake) planNICs(ctx context.Context, p *seedbed.Plan, nics []seedbed.
 			}
 		}
 		if free := len(nic.Secondary) - len(asked); free > 0 {
-			p.Notes = append(p.Notes, fmt.Sprintf("NIC %d gets secondary addresses that are free when the job is accepted: %d", i, free))
+			p.Notes = append(p.Notes, fmt.Sprintf("NIC %d gets secondary addresses that are free when the job is accepted: %d", nic.Index, free))
 		}
 		nic.Secondary = asked
 		n, err := in.store.Network(ctx, nic.Network)
@@ -185,7 +188,7 @@ func (in *Intake) planNICs(ctx context.Context, p *seedbed.Plan, nics []seedbed.
 			}
 		} else {
 			p.Notes = append(p.Notes, fmt.Sprintf("NIC %d is in the direct network %s: no DHCP, filters and security groups of the node, "+
-				"which does not reach it there", i, n.Name))
+				"which does not reach it there", nic.Index, n.Name))
 		}
 		p.NICs = append(p.NICs, nic)
 	}

@@ -3,7 +3,6 @@ package libvirt
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"libvirt.org/go/libvirtxml"
 
@@ -138,7 +137,7 @@ func AdoptedXML(doc string, a seedbed.DomainAdoption, consoleDir string) (string
 		}
 		d.Metadata.XML += tag
 		for i := range a.NICs {
-			nic := &d.Devices.Interfaces[i]
+			nic := &d.Devices.Interfaces[withMAC(d, a.NICs[i].MAC)]
 			nic.Source = &libvirtxml.DomainInterfaceSource{Bridge: &libvirtxml.DomainInterfaceSourceBridge{Bridge: a.NICs[i].Bridge}}
 			nic.Target = &libvirtxml.DomainInterfaceTarget{Dev: a.NICs[i].Tap}
 		}
@@ -156,8 +155,8 @@ func GivenBackXML(doc string, a seedbed.DomainAdoption, consoleDir string) (stri
 		for _, disk := range dataDisks(d) {
 			disk.BackingStore = nil // libvirt finds it again, now that the file is not an instance's
 		}
-		for i := range a.NICs {
-			d.Devices.Interfaces[i].Target = nil
+		for _, nic := range a.NICs {
+			d.Devices.Interfaces[withMAC(d, nic.MAC)].Target = nil
 		}
 		for i, s := range d.Devices.Serials {
 			if s.Log != nil && s.Log.File == consoleLog(consoleDir, a.ID) {
@@ -211,7 +210,7 @@ func rewrite(doc string, a seedbed.DomainAdoption, from, to []string, change fun
 		return "", differs("%d NICs and not %d", nics, len(a.NICs))
 	}
 	for i, nic := range a.NICs {
-		if got := d.Devices.Interfaces[i].MAC; got == nil || !strings.EqualFold(got.Address, nic.MAC.String()) {
+		if withMAC(&d, nic.MAC) < 0 {
 			return "", differs("NIC %d has another MAC address than %s", i+1, nic.MAC)
 		}
 	}

@@ -44,7 +44,7 @@ func (d *Driver) StartDomain(ctx context.Context, id seedbed.InstanceID) error {
 			return err
 		}
 		if err := makeRoom(conn, dom); err != nil { // it starts without, and then an attach says that there is no place
-			d.cfg.Log.WarnContext(ctx, "no room is made for further disks", "domain", id, "error", err)
+			d.cfg.Log.WarnContext(ctx, "no room is made for further disks and NICs", "domain", id, "error", err)
 		}
 		if err := d.reachUplinks(conn, dom); err != nil {
 			return err

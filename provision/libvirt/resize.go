@@ -187,28 +187,28 @@ func attachLive(dom *lv.Domain, disk seedbed.AttachedDisk) error {
 		return err
 	}
 	if device.Target.Bus == seedbed.BusSCSI && now.Devices != nil && !hasSCSI(now.Devices) {
-		if err := plug(dom, &scsiController); err != nil {
+		if err := plug(dom, "disk", &scsiController); err != nil {
 			return err
 		}
 	}
-	return plug(dom, &device)
+	return plug(dom, "disk", &device)
 }
 
-// plug attaches a device to a running domain.
-func plug(dom *lv.Domain, device interface{ Marshal() (string, error) }) error {
+// plug attaches a device to a running domain. what is the message's word for it.
+func plug(dom *lv.Domain, what string, device marshaler) error {
 	doc, err := device.Marshal()
 	if err != nil {
 		return err
 	}
 	err = dom.AttachDeviceFlags(doc, lv.DOMAIN_DEVICE_MODIFY_LIVE)
 	if err != nil && strings.Contains(err.Error(), "PCI slots") {
-		return seedbed.Errorf(seedbed.ErrConflict, "the running domain has no place for another disk: switch it off and start it again, "+
-			"which makes room (seedbed vm reboot), or attach the volume while it is off (%v)", err)
+		return seedbed.Errorf(seedbed.ErrConflict, "the running domain has no place for another %s: switch it off and start it again, "+
+			"which makes room (seedbed vm reboot), or attach it while the domain is off (%v)", what, err)
 	}
 	return err
 }
 
-// letGo is how long a guest may take to let go of a disk, and letGoTick the interval of polling.
+// letGo is how long a guest may take to let go of a device, and letGoTick the interval of polling.
 const (
 	letGo     = 25 * time.Second
 	letGoTick = 200 * time.Millisecond
@@ -238,6 +238,23 @@ func (d *Driver) DetachDisk(ctx context.Context, id seedbed.InstanceID, serial s
 
 // detachLive asks the guest of a running domain to let go of a disk, and waits until it has.
 func detachLive(ctx context.Context, dom *lv.Domain, serial string) error {
+	return unplug(ctx, dom, func(now *libvirtxml.Domain) (device marshaler, refused error) {
+		at := withSerial(now, serial)
+		if at < 0 {
+			return nil, nil
+		}
+		disk := &now.Devices.Disks[at]
+		return disk, seedbed.Errorf(seedbed.ErrInUse, "the guest has not let go of disk %s within %s: unmount it there first, "+
+			"or stop the instance (seedbed vm stop)", disk.Target.Dev, letGo)
+	})
+}
+
+// marshaler is a device of a document.
+type marshaler interface{ Marshal() (string, error) }
+
+// unplug asks the guest of a running domain to let go of a device, and waits until it has. find returns the device, as long as the domain
+// has it, and the error for a guest that does not let go.
+func unplug(ctx context.Context, dom *lv.Domain, find func(*libvirtxml.Domain) (device marshaler, refused error)) error {
 	end := time.NewTimer(letGo)
 	defer end.Stop()
 	tick := time.NewTicker(letGoTick)
@@ -247,19 +264,19 @@ func detachLive(ctx context.Context, dom *lv.Domain, serial string) error {
 		if err != nil {
 			return err
 		}
-		at := withSerial(now, serial)
-		if at < 0 {
+		device, refused := find(now)
+		if device == nil {
 			return nil
 		}
 		if active, err := dom.IsActive(); err != nil || !active {
 			return err
 		}
 		if !asked {
-			device, err := now.Devices.Disks[at].Marshal()
+			doc, err := device.Marshal()
 			if err != nil {
 				return err
 			}
-			err = dom.DetachDeviceFlags(device, lv.DOMAIN_DEVICE_MODIFY_LIVE)
+			err = dom.DetachDeviceFlags(doc, lv.DOMAIN_DEVICE_MODIFY_LIVE)
 			if err != nil && !has(err, lv.ERR_OPERATION_FAILED) { // the guest may have been asked before, and is at it
 				return orOff(dom, err)
 			}
@@ -270,11 +287,79 @@ func detachLive(ctx context.Context, dom *lv.Domain, serial string) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-end.C:
-			return seedbed.Errorf(seedbed.ErrInUse, "the guest has not let go of disk %s within %s: unmount it there first, "+
-				"or stop the instance (seedbed vm stop)", now.Devices.Disks[at].Target.Dev, letGo)
+			return refused
 		}
 	}
 }
 
-// makeRoom gives a domain that is off room for further disks (RoomyXML).
+// AttachNIC implements worker.NICAttacher: first in the domain's document, and then at its guest.
+func (d *Driver) AttachNIC(ctx context.Context, id seedbed.InstanceID, nic seedbed.DomainNIC) error {
+	return d.do(ctx, "attach a NIC to domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
+		dom, _, err := find(conn, id)
+		if err != nil {
+			return err
+		}
+		defer free(dom)
+		host, err := d.host(conn)
+		if err != nil {
+			return err
+		}
+		err = amend(conn, dom, func(doc string) (string, bool, error) { return PluggedXML(doc, nic, host) })
+		if err != nil {
+			return err
+		}
+		if active, err := dom.IsActive(); err != nil || !active {
+			return err
+		}
+		if err := d.reachUplinks(conn, dom); err != nil {
+			return err
+		}
+		now, err := liveDomain(dom)
+		if err != nil {
+			return err
+		}
+		device, err := nicDevice(now.Name, nic, host)
+		if err != nil {
+			return err
+		}
+		if at := withMAC(now, nic.MAC); at >= 0 {
+			if nic.Uplink != "" { // of a virtual function, libvirt shows which one it took
+				return nil
+			}
+			return sameNIC(now.Name, now.Devices.Interfaces[at], device)
+		}
+		return orOff(dom, plug(dom, "NIC", &device))
+	})
+}
+
+// DetachNIC implements worker.NICAttacher: first at the domain's guest, and then in its document.
+func (d *Driver) DetachNIC(ctx context.Context, id seedbed.InstanceID, mac seedbed.MAC) error {
+	return d.do(ctx, "detach a NIC from domain "+string(id), id, func(ctx context.Context, conn *lv.Connect) error {
+		dom, _, err := find(conn, id)
+		if errors.Is(err, seedbed.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer free(dom)
+		active, err := dom.IsActive()
+		if err == nil && active {
+			err = unplug(ctx, dom, func(now *libvirtxml.Domain) (device marshaler, refused error) {
+				at := withMAC(now, mac)
+				if at < 0 {
+					return nil, nil
+				}
+				return &now.Devices.Interfaces[at], seedbed.Errorf(seedbed.ErrInUse, "the guest has not let go of the NIC %s within %s: "+
+					"see that its kernel lets devices be removed while it runs, or stop the instance (seedbed vm stop)", mac, letGo)
+			})
+		}
+		if err != nil {
+			return err
+		}
+		return amend(conn, dom, func(doc string) (string, bool, error) { return UnpluggedXML(doc, mac) })
+	})
+}
+
+// makeRoom gives a domain that is off room for further disks and NICs (RoomyXML).
 func makeRoom(conn *lv.Connect, dom *lv.Domain) error { return amend(conn, dom, RoomyXML) }

@@ -173,7 +173,7 @@ func TestDefinedWithVolumes(t *testing.T) {
 	}
 }
 
-// TestRoomyXML checks that a domain of type q35 has room for eight further disks, and that others are not changed.
+// TestRoomyXML checks that a domain of type q35 has room for eight further disks and four NICs, and that others are not changed.
 func TestRoomyXML(t *testing.T) {
 	t.Parallel()
 	const q35 = `<domain type='kvm'><name>a</name><os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type></os><devices>
@@ -185,7 +185,7 @@ func TestRoomyXML(t *testing.T) {
 		<memballoon model='virtio'><address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></memballoon>
 		</devices></domain>`
 	doc, changed, err := libvirt.RoomyXML(q35)
-	if err != nil || !changed || strings.Count(doc, `model="pcie-root-port"`) != 9 {
+	if err != nil || !changed || strings.Count(doc, `model="pcie-root-port"`) != 13 {
 		t.Errorf("changed %v, %v\n%s", changed, err, doc)
 	}
 	for _, same := range []string{doc, strings.Replace(q35, "pc-q35-7.2", "pc-i440fx-7.2", 1)} {

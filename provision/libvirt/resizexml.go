@@ -195,6 +195,71 @@ func LimitedXML(doc, serial string, l seedbed.IOLimits) (limited string, changed
 	})
 }
 
+// withMAC returns the index of the NIC with that MAC address, or -1.
+func withMAC(d *libvirtxml.Domain, mac seedbed.MAC) int {
+	if d.Devices == nil {
+		return -1
+	}
+	return slices.IndexFunc(d.Devices.Interfaces, func(n libvirtxml.DomainInterface) bool {
+		return n.MAC != nil && strings.EqualFold(n.MAC.Address, mac.String())
+	})
+}
+
+// sameNIC returns ErrConflict unless a NIC of a domain is where another with its MAC address is to be.
+func sameNIC(domain string, has, wanted libvirtxml.DomainInterface) error {
+	place := func(n libvirtxml.DomainInterface) string {
+		switch {
+		case n.Source == nil:
+		case n.Source.Bridge != nil && n.Target != nil:
+			return "bridge " + n.Source.Bridge.Bridge + ", tap " + n.Target.Dev
+		case n.Source.Direct != nil:
+			return "uplink " + n.Source.Direct.Dev + ", mode " + n.Source.Direct.Mode
+		case n.Source.Network != nil:
+			return "pool " + n.Source.Network.Network
+		}
+		return "another place"
+	}
+	if a, b := place(has), place(wanted); a != b {
+		return seedbed.Errorf(seedbed.ErrConflict, "domain %s has a NIC with the MAC address %s at %s already, not at %s", domain,
+			wanted.MAC.Address, a, b)
+	}
+	return nil
+}
+
+// PluggedXML returns the document of a domain with a further NIC. changed is false if it has the NIC already.
+func PluggedXML(doc string, n seedbed.DomainNIC, host Host) (plugged string, changed bool, err error) {
+	return changedXML(doc, func(d *libvirtxml.Domain) (bool, error) {
+		nic, err := nicDevice(d.Name, n, host)
+		if err != nil {
+			return false, err
+		}
+		if at := withMAC(d, n.MAC); at >= 0 {
+			return false, sameNIC(d.Name, d.Devices.Interfaces[at], nic)
+		}
+		if d.Devices == nil {
+			d.Devices = &libvirtxml.DomainDeviceList{}
+		}
+		if len(d.Devices.Interfaces) >= maxNICs {
+			return false, seedbed.Errorf(seedbed.ErrConflict, "domain %s has %d NICs: expected at most %d", d.Name,
+				len(d.Devices.Interfaces), maxNICs)
+		}
+		d.Devices.Interfaces = append(d.Devices.Interfaces, nic)
+		return true, nil
+	})
+}
+
+// UnpluggedXML returns the document of a domain without the NIC with that MAC address. changed is false if it has none.
+func UnpluggedXML(doc string, mac seedbed.MAC) (unplugged string, changed bool, err error) {
+	return changedXML(doc, func(d *libvirtxml.Domain) (bool, error) {
+		at := withMAC(d, mac)
+		if at < 0 {
+			return false, nil
+		}
+		d.Devices.Interfaces = slices.Delete(d.Devices.Interfaces, at, at+1)
+		return true, nil
+	})
+}
+
 // changedXML returns the document of a domain as change makes it.
 func changedXML(doc string, change func(*libvirtxml.Domain) (bool, error)) (string, bool, error) {
 	var d libvirtxml.Domain
@@ -211,11 +276,11 @@ func changedXML(doc string, change func(*libvirtxml.Domain) (bool, error)) (stri
 	return doc, true, nil
 }
 
-// spareDisks is for how many further disks a domain of machine type q35 is given root ports when it starts: only at one of these can
-// a disk be attached while its guest runs. Domains of other types need none.
-const spareDisks = 8
+// sparePorts is how many free root ports a domain of machine type q35 is given when it starts, for eight disks and four NICs: only at
+// one of these can a device be attached while its guest runs. Domains of other types need none.
+const sparePorts = 8 + 4
 
-// RoomyXML returns the document of a domain with room for further disks. changed is false if it has that.
+// RoomyXML returns the document of a domain with room for further disks and NICs. changed is false if it has that.
 func RoomyXML(doc string) (roomy string, changed bool, err error) {
 	return changedXML(doc, func(d *libvirtxml.Domain) (bool, error) {
 		if d.OS == nil || d.OS.Type == nil || !strings.Contains(d.OS.Type.Machine, "q35") || d.Devices == nil {
@@ -231,10 +296,10 @@ func RoomyXML(doc string) (roomy string, changed bool, err error) {
 				free++
 			}
 		}
-		for range spareDisks - free {
+		for range sparePorts - free {
 			d.Devices.Controllers = append(d.Devices.Controllers, libvirtxml.DomainController{Type: "pci", Model: "pcie-root-port"})
 		}
-		return free < spareDisks, nil
+		return free < sparePorts, nil
 	})
 }
 

@@ -111,9 +111,9 @@ func (s *scripted) volume(name string) (seedbed.Disk, error) {
 
 // scriptedNICs puts the instance's own NICs in the places where the document has the first
 // interface on their bridges. The MAC addresses are the instance's, which DHCP and the filters
-// know.
+// know. Those that were added to the instance come after them.
 func (s *scripted) scriptedNICs(from, to *libvirtxml.DomainDeviceList) error {
-	left := slices.Clone(s.spec.NICs)
+	left := slices.DeleteFunc(slices.Clone(s.spec.NICs), func(n seedbed.DomainNIC) bool { return n.Added })
 	for i, n := range from.Interfaces {
 		bridge := ""
 		if n.Source != nil && n.Source.Bridge != nil {
@@ -149,6 +149,16 @@ func (s *scripted) scriptedNICs(from, to *libvirtxml.DomainDeviceList) error {
 	}
 	for _, n := range left {
 		s.note("the NIC on bridge %s is not in the script's domain", n.Bridge)
+	}
+	for _, n := range s.spec.NICs {
+		if !n.Added {
+			continue
+		}
+		made, err := nicDevice(s.spec.Name, n, s.host)
+		if err != nil {
+			return err
+		}
+		to.Interfaces = append(to.Interfaces, made)
 	}
 	return nil
 }

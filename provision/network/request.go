@@ -130,11 +130,14 @@ func protects(who Asker, change wire.NetworkChange, bridge string, vni int) erro
 
 // NIC returns the NIC of an instance with that index, or its first for none. It returns ErrInvalid if there is no such NIC.
 func NIC(i *seedbed.Instance, index *int) (*seedbed.NIC, error) {
+	if index != nil {
+		at := seedbed.NICAt(i.NICs, *index)
+		if at < 0 {
+			return nil, i.NoNIC(*index)
+		}
+		return &i.NICs[at], nil
+	}
 	switch {
-	case index != nil && (*index < 0 || *index >= len(i.NICs)):
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC %d: it has %d", i.Name, *index, len(i.NICs))
-	case index != nil:
-		return &i.NICs[*index], nil
 	case len(i.NICs) == 0:
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC", i.Name)
 	}

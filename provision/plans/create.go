@@ -343,14 +343,19 @@ func domainOf(inst seedbed.Instance, job seedbed.JobID, disks []seedbed.Disk, ne
 		CDROM: inst.Metadata.By == seedbed.MetadataCDROM,
 	}
 	for _, nic := range inst.NICs {
-		n := networks[nic.Network]
-		if n.Kind == seedbed.NetworkDirect {
-			spec.NICs = append(spec.NICs, seedbed.DomainNIC{MAC: nic.MAC, Uplink: n.Uplink, Mode: n.Mode, VLAN: n.VLAN})
-			continue
+		if nic.State == seedbed.NICAttached {
+			spec.NICs = append(spec.NICs, domainNIC(nic, networks[nic.Network]))
 		}
-		spec.NICs = append(spec.NICs, seedbed.DomainNIC{Tap: nic.ID.Tap(), MAC: nic.MAC, Bridge: n.Bridge, MTU: n.MTU})
 	}
 	return spec
+}
+
+// domainNIC returns a NIC as its domain has it, in network n.
+func domainNIC(nic seedbed.NIC, n seedbed.Network) seedbed.DomainNIC {
+	if n.Kind == seedbed.NetworkDirect {
+		return seedbed.DomainNIC{MAC: nic.MAC, Uplink: n.Uplink, Mode: n.Mode, VLAN: n.VLAN, Added: nic.Added}
+	}
+	return seedbed.DomainNIC{Tap: nic.ID.Tap(), MAC: nic.MAC, Bridge: n.Bridge, MTU: n.MTU, Added: nic.Added}
 }
 
 // madeVolumes returns the volumes of the job's instance.

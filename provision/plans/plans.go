@@ -41,6 +41,11 @@ type Store interface {
 	// SetVolumeLimits records how fast the volume of a job may be.
 	SetVolumeLimits(ctx context.Context, ref seedbed.JobRef, l seedbed.IOLimits) error
 
+	// SetNIC records how far a job has got with its NIC, MoveNIC takes the NIC to a network, and DropNIC deletes it.
+	SetNIC(ctx context.Context, ref seedbed.JobRef, to seedbed.NICState) error
+	MoveNIC(ctx context.Context, ref seedbed.JobRef, network string) error
+	DropNIC(ctx context.Context, ref seedbed.JobRef) error
+
 	// Rebuilding returns what the job makes of its instance, and what the instance was before.
 	Rebuilding(ctx context.Context, id seedbed.JobID) (seedbed.Rebuild, error)
 	// Exchange replaces the instance by its new side while the job runs, or by its former side
@@ -109,6 +114,9 @@ var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
 	seedbed.JobVolumeSet:      (*task).volumeSetPlan,
 	seedbed.JobAttach:         (*task).attachPlan,
 	seedbed.JobDetach:         (*task).detachPlan,
+	seedbed.JobNICAdd:         (*task).nicAddPlan,
+	seedbed.JobNICRemove:      (*task).nicRemovePlan,
+	seedbed.JobNICSet:         (*task).nicSetPlan,
 }
 
 // Kinds returns the kinds of job that have a plan.

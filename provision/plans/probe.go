@@ -28,6 +28,11 @@ func (t *task) refuseUsed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return t.probe(ctx, inst)
+}
+
+// probe returns ErrConflict if a host that Seedbed does not know uses an address of the instance's NICs, whose taps must be absent.
+func (t *task) probe(ctx context.Context, inst seedbed.Instance) error {
 	var asked []seedbed.AddressProbe
 	names := map[string]string{} // of the networks, by bridge
 	for _, nic := range inst.NICs {

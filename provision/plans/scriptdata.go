@@ -102,13 +102,14 @@ func dataOf(run seedbed.ScriptRun, inst seedbed.Instance, host seedbed.ScriptHos
 	if d.Secret == "" {
 		d.Secret = noSecret
 	}
+	own := slices.DeleteFunc(slices.Clone(inst.NICs), func(n seedbed.NIC) bool { return n.Added })
 	for i, n := range run.Network.Networks {
 		row := networkRow{ID: n.ID, Template: n.Template, VNI: n.VNI}
 		if i < len(run.Bridges) {
 			row.Bridge = run.Bridges[i]
 		}
-		if i < len(inst.NICs) {
-			row.MAC = inst.NICs[i].MAC
+		if i < len(own) {
+			row.MAC = own[i].MAC
 		}
 		d.Networks = append(d.Networks, row)
 	}

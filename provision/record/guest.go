@@ -37,9 +37,13 @@ func (r Renderer) Of(inst seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 		g.Action = seedbed.ActionShutdown
 	}
 	for _, nic := range inst.NICs {
+		if nic.State == seedbed.NICPromised {
+			continue
+		}
 		g.NICs = append(g.NICs, seedbed.GuestNIC{ID: nic.ID, MAC: nic.MAC, Network: nic.Network, Addr: nic.Addr,
 			Secondary: nic.Secondary, Groups: nic.Groups, BandwidthIn: nic.BandwidthIn,
-			BandwidthOut: nic.BandwidthOut, Forwards: nic.Forwards, Floating: nic.Floating, Floating6: nic.Floating6})
+			BandwidthOut: nic.BandwidthOut, Forwards: nic.Forwards, Floating: nic.Floating, Floating6: nic.Floating6,
+			Index: nic.Index, Hidden: nic.State != seedbed.NICAttached})
 	}
 	own := slices.DeleteFunc(slices.Clone(old.Disks), func(d seedbed.GuestDisk) bool { return d.Attached })
 	for i, v := range inst.Volumes {

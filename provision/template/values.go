@@ -39,8 +39,8 @@ func (v Values) activation() map[string]any {
 	if g.Tags == nil {
 		act["tag"] = map[string]string{}
 	}
-	if len(g.NICs) > 0 {
-		nic := g.NICs[0]
+	if nics := g.Shown(); len(nics) > 0 {
+		nic := nics[0]
 		act["vm.mac"], act["vm.network"], act["profile.network"] = nic.MAC.String(), nic.Network, nic.Network
 		if nic.Addr.IsValid() {
 			act["vm.ip"] = nic.Addr.String()

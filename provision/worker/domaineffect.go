@@ -57,6 +57,18 @@ func (s *Server) handleDomains(h effects.Handlers) {
 		}
 		return s.hypervisor.DetachDisk(ctx, a.ID, a.Serial)
 	})
+	effects.AttachNIC.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.NICAttachment) error {
+		if err := checkInstance(a.ID); err != nil {
+			return err
+		}
+		return s.hypervisor.AttachNIC(ctx, a.ID, a.NIC)
+	})
+	effects.DetachNIC.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.NICRef) error {
+		if err := checkInstance(a.ID); err != nil {
+			return err
+		}
+		return s.hypervisor.DetachNIC(ctx, a.ID, a.MAC)
+	})
 	effects.DomainState.Handle(h, func(ctx context.Context, a effects.DomainRef) (seedbed.DomainInfo, error) {
 		if err := checkInstance(a.ID); err != nil {
 			return seedbed.DomainInfo{}, err

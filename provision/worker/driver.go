@@ -175,6 +175,7 @@ type Hypervisor interface {
 	DomainAdopter
 	DomainResizer
 	DiskAttacher
+	NICAttacher
 }
 
 // Network knows the other users of the node's networks.

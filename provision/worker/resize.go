@@ -46,6 +46,19 @@ type DiskAttacher interface {
 	LimitDisk(ctx context.Context, id seedbed.InstanceID, serial string, l seedbed.IOLimits) error
 }
 
+// NICAttacher attaches NICs to domains.
+type NICAttacher interface {
+	// AttachNIC attaches a NIC to a domain: to its definition and, if it runs, to its guest. The guest plane has its filters by then. A NIC
+	// with the same MAC address at the same place is not changed. Errors: ErrNotFound without the domain, ErrConflict if it is not tagged,
+	// if it has a NIC with that MAC address at another place, or if a running domain has no place for another NIC, ErrInvalid for a NIC
+	// that cannot be made.
+	AttachNIC(ctx context.Context, id seedbed.InstanceID, nic seedbed.DomainNIC) error
+	// DetachNIC takes the NIC with that MAC address from a domain. It asks the guest of a running one first, and returns ErrInUse if that
+	// does not let go of it; the guest may still do so later. A NIC that is not there, or an absent domain, counts as detached.
+	// ErrConflict if the domain is not tagged.
+	DetachNIC(ctx context.Context, id seedbed.InstanceID, mac seedbed.MAC) error
+}
+
 // attach attaches a volume of a pool to a domain.
 func (s *Server) attach(ctx context.Context, a effects.DiskAttachment) error {
 	pool, err := s.owned(a.Volume.Pool, a.Volume.Instance)

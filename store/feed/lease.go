@@ -47,3 +47,8 @@ func (s *Store) DropLeases(ctx context.Context, now time.Time) (int, error) {
 func DropLeasesOf(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
 	return sqldb.Exec(ctx, tx, `DELETE FROM lease WHERE instance = $1`, id)
 }
+
+// DropLeaseOf deletes the lease of a NIC that is deleted before, by its MAC address.
+func DropLeaseOf(ctx context.Context, tx *sqldb.Tx, mac seedbed.MAC) error {
+	return sqldb.Exec(ctx, tx, `DELETE FROM lease WHERE mac = $1`, mac.String())
+}

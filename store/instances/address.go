@@ -203,13 +203,15 @@ func (s *Store) NetworkLeases(ctx context.Context, in seedbed.Scope, network str
 		if err != nil {
 			return err
 		}
+		of := sqldb.InScope(in)
+		of.And("s.network = %s", network) // also those that are kept for a NIC of another network, which a job takes there
 		further, err := sqldb.List(ctx, tx, func(r sqldb.Row) (l seedbed.NetworkLease, err error) {
 			l.Secondary = true
 			if err = r.Scan(sqldb.ToText(&l.Addr), sqldb.ToText(&l.MAC), &l.Instance, &l.NIC); l.Addr.Is6() {
 				l.Addr, l.Addr6 = netip.Addr{}, l.Addr
 			}
 			return l, err
-		}, `SELECT s.addr, nic.mac, `+FullName+`, nic.idx FROM `+secondaryJoin+` WHERE `+w.String(), w.Args...)
+		}, `SELECT s.addr, nic.mac, `+FullName+`, nic.idx FROM `+secondaryJoin+` WHERE `+of.String(), of.Args...)
 		all = append(all, further...)
 		return err
 	})

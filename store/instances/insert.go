@@ -191,6 +191,6 @@ func (s *Store) insertNIC(ctx context.Context, b *groupcommit.Batch, job seedbed
 		}
 	}
 	b.Add(nicTable, string(i.ID), int64(n.Index), n.MAC.String(), n.Network, sqldb.Null(sqldb.Text(addr)), sqldb.AsJSON(groups),
-		int64(n.BandwidthIn), int64(n.BandwidthOut))
+		int64(n.BandwidthIn), int64(n.BandwidthOut), string(n.State), sqldb.Flag(n.Added))
 	return s.insertSecondaries(ctx, b, i, network, n)
 }

@@ -17,7 +17,7 @@ const (
 		`system, token, revision, created, changed`
 	instanceColumns = newInstanceColumns + `, fetched, reported, gone_since, ` +
 		`(SELECT number FROM project WHERE project.name = instance.project)`
-	nicColumns    = `instance, idx, mac, network, addr, security_groups, bandwidth_in, bandwidth_out`
+	nicColumns    = `instance, idx, mac, network, addr, security_groups, bandwidth_in, bandwidth_out, state, added`
 	volumeColumns = `instance, name, pool, idx, size, image`
 )
 
@@ -53,7 +53,7 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 		var secondary string
 		if err = r.Scan(&id, &n.Index, sqldb.ToText(&n.MAC), &n.Network, sqldb.ToText(&n.Addr), &n.ID, sqldb.ToJSON(&n.Groups),
 			sqldb.ToJSON(&n.Forwards), sqldb.ToText(&n.Floating), sqldb.ToText(&n.Floating6), &secondary, &n.BandwidthIn,
-			&n.BandwidthOut); err == nil {
+			&n.BandwidthOut, &n.State, &n.Added); err == nil {
 			if len(n.Groups) == 0 {
 				n.Groups = nil
 			}
@@ -66,7 +66,8 @@ func Read(ctx context.Context, tx *sqldb.Tx, cond string, args ...any) ([]seedbe
 		}
 		return n, err
 	}, `SELECT instance, idx, mac, network, COALESCE(addr, ''), id, security_groups, forwards,
-		COALESCE(floating, ''), COALESCE(floating6, ''), `+secondaryOfNIC+`, bandwidth_in, bandwidth_out FROM nic`+ofThem, args...)
+		COALESCE(floating, ''), COALESCE(floating6, ''), `+secondaryOfNIC+`, bandwidth_in, bandwidth_out, state, added
+		FROM nic`+ofThem, args...)
 	if err != nil {
 		return nil, err
 	}

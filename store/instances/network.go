@@ -306,7 +306,9 @@ func changedNetwork(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Net
 // networkUsers is where the users of a network are found.
 var networkUsers = []catalogue.UserKind{
 	{What: "instance", Query: `SELECT DISTINCT instance.project, ` + FullName + ` AS full_name FROM nic
-		JOIN instance ON instance.id = nic.instance WHERE nic.network = $1 ORDER BY full_name`},
+		JOIN instance ON instance.id = nic.instance WHERE nic.network = $1
+			OR EXISTS (SELECT 1 FROM secondary_address s WHERE s.network = $1 AND s.instance = nic.instance AND s.nic = nic.idx)
+		ORDER BY full_name`},
 	{What: "profile", Query: `SELECT '', name FROM profile WHERE network = $1 ORDER BY name`},
 	{What: "floating address", Query: `SELECT project, addr FROM floating_address WHERE network = $1 ORDER BY addr`},
 	{What: "network template", Query: `SELECT DISTINCT '', t.name FROM network_template_net n

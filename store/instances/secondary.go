@@ -12,9 +12,10 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// secondaryOfNIC is the secondary addresses of a NIC in a query, for parseSecondary.
+// secondaryOfNIC is the secondary addresses of a NIC in a query, for parseSecondary. A row in another network than the NIC's keeps an
+// address for it while a job takes it to that network, or away from there.
 const secondaryOfNIC = `COALESCE((SELECT string_agg(s.addr, ' ') FROM secondary_address s
-	WHERE s.instance = nic.instance AND s.nic = nic.idx), '')`
+	WHERE s.instance = nic.instance AND s.nic = nic.idx AND s.network = nic.network), '')`
 
 // secondaryJoin joins the NICs with their secondary addresses in a query.
 const secondaryJoin = `secondary_address s JOIN nic ON nic.instance = s.instance AND nic.idx = s.nic
@@ -289,7 +290,7 @@ type holder struct {
 	id            seedbed.InstanceID
 	nic           int
 	mac           seedbed.MAC
-	secondary     bool // the address is not its first
+	secondary     bool // the address is not its first, nor kept for it
 }
 
 // holderOf returns the NIC that has an address of a network, as its first or a secondary one. Its name is empty if none has.
@@ -303,7 +304,8 @@ func holderOf(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, a netip.Addr
 		return h, err
 	}, nil, `SELECT instance.project, `+FullName+`, instance.id, nic.idx, nic.mac, 0 FROM nic JOIN instance ON instance.id = nic.instance
 		WHERE nic.network = $1 AND `+first+` = $2
-		UNION ALL SELECT instance.project, `+FullName+`, instance.id, nic.idx, nic.mac, 1 FROM `+secondaryJoin+`
+		UNION ALL SELECT instance.project, `+FullName+`, instance.id, nic.idx, nic.mac,
+			CASE WHEN nic.network = s.network THEN 1 ELSE 0 END FROM `+secondaryJoin+`
 		WHERE s.network = $1 AND s.addr = $3`, n.Name, key, a.String())
 }
 

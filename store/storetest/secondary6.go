@@ -145,3 +145,138 @@ func testSecondary6Race(b *bench) {
 		b.Errorf("%d have %s, and %d new instances were made with it", all[wanted], wanted, got.Load())
 	}
 }
+
+var nicCases = map[string]func(*bench){"added and removed": testNIC, "to another network": testMovedNIC, "quota": testNICQuota}
+
+// nicOf returns the acceptance of a job on a NIC.
+func nicOf(kind seedbed.JobKind, id seedbed.InstanceID, n seedbed.NIC) seedbed.Acceptance {
+	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, Instance: id}, NIC: &n}
+}
+
+// A NIC has its address from the acceptance of its job, is given back with it however the job ends, and is removed with all that it has.
+func testNIC(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	states := func(want ...seedbed.NICState) (now seedbed.Instance) {
+		b.Helper()
+		now = get(b.Instance(ctx, i.ID))(b)
+		var have []seedbed.NICState
+		for _, n := range now.NICs {
+			have = append(have, n.State)
+		}
+		b.equal(have, want)
+		return now
+	}
+	n := seedbed.NIC{MAC: newMAC(), Network: "default", BandwidthIn: 1e6, Secondary: []netip.Addr{{}}}
+	add := nicOf(seedbed.JobNICAdd, i.ID, n)
+	get(b.Accept(ctx, add))(b)
+	had := states("", seedbed.NICPromised)
+	b.equal([]any{had.NICs[1].Index, had.NICs[1].MAC, had.NICs[1].Added, len(had.NICs[1].Secondary), had.NICs[1].Addr.IsValid()},
+		[]any{1, n.MAC, true, 1, true})
+	taken := createOf("web9")
+	taken.Instance.NICs[0].Addr = had.NICs[1].Addr
+	_, err := b.Accept(ctx, taken)
+	b.want(err, seedbed.ErrExists)
+	b.must(b.CancelJob(ctx, add.Job.ID)) // before it began
+	states("")
+	get(b.Accept(ctx, taken))(b)
+	b.must(b.CancelJob(ctx, taken.Job.ID))
+
+	get(b.Accept(ctx, nicOf(seedbed.JobNICAdd, i.ID, n)))(b)
+	_, err = b.Accept(ctx, nicOf(seedbed.JobNICRemove, i.ID, i.NICs[0]))
+	b.want(err, seedbed.ErrInUse)
+	ref := b.claimRef()
+	b.must(b.Step(ctx, ref, seedbed.Step{Next: "publish-nic", Total: 1}))
+	for range 2 {
+		b.must(b.SetNIC(ctx, ref, seedbed.NICAttaching))
+	}
+	states("", seedbed.NICAttaching)
+	b.want(b.MoveNIC(ctx, ref, "default"), seedbed.ErrConflict)
+	b.must(b.SetNIC(ctx, ref, seedbed.NICAttached))
+	b.must(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobSucceeded}))
+	now := states("", "")
+	if now.Revision <= i.Revision {
+		b.Errorf("the instance has revision %d, and had %d", now.Revision, i.Revision)
+	}
+
+	remove := nicOf(seedbed.JobNICRemove, i.ID, seedbed.NIC{Index: 0, MAC: i.NICs[0].MAC})
+	get(b.Accept(ctx, remove))(b)
+	ref = b.claimRef()
+	b.must(b.Step(ctx, ref, seedbed.Step{Next: "drop-nic", Total: 1}))
+	for range 2 {
+		b.must(b.DropNIC(ctx, ref))
+	}
+	b.must(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobSucceeded}))
+	b.equal(states("").NICs[0].Index, 1)
+	_, err = b.Accept(ctx, nicOf(seedbed.JobNICRemove, i.ID, seedbed.NIC{Index: 1, MAC: n.MAC}))
+	b.want(err, seedbed.ErrConflict, "is the only one")
+	_, err = b.Accept(ctx, remove)
+	b.want(err, seedbed.ErrNotFound)
+}
+
+// A NIC keeps an address in both networks until its job has ended.
+func testMovedNIC(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.lan()
+	i := b.instance("web1")
+	own := i.NICs[0]
+	to := own
+	to.Network, to.Addr = "lan", netip.MustParseAddr("10.88.0.9")
+	now := func() seedbed.NIC { return get(b.Instance(ctx, i.ID))(b).NICs[0] }
+	claims := func() (all []string) {
+		for _, name := range []string{"default", "lan"} {
+			for _, l := range get(b.NetworkLeases(ctx, seedbed.AllProjects(), name))(b) {
+				all = append(all, l.Addr.String())
+			}
+		}
+		return all
+	}
+	both := []string{own.Addr.String(), "10.88.0.9"}
+	for _, end := range []seedbed.JobState{seedbed.JobRolledBack, seedbed.JobSucceeded} {
+		get(b.Accept(ctx, nicOf(seedbed.JobNICSet, i.ID, to)))(b)
+		b.equal(claims(), both)
+		b.equal(len(now().Secondary), 0)
+		_, err := b.ChangeInstance(ctx, seedbed.InDefault("web1"), func(i *seedbed.Instance) error { return nil }, keepRecord)
+		b.must(err)
+		b.want(b.DeleteNetwork(ctx, "lan"), seedbed.ErrInUse, "web1")
+		ref := b.claimRef()
+		b.must(b.Step(ctx, ref, seedbed.Step{Next: "switch-nic", Total: 1}))
+		for range 2 {
+			b.must(b.MoveNIC(ctx, ref, "lan"))
+		}
+		b.equal([]any{now().Network, now().Addr.String(), now().MAC, claims()}, []any{"lan", "10.88.0.9", own.MAC, both})
+		if end == seedbed.JobRolledBack {
+			b.must(b.Undo(ctx, ref, "no place"))
+			b.must(b.MoveNIC(ctx, ref, "default"))
+			b.must(b.Finish(ctx, ref, seedbed.JobResult{State: end, Error: "no place"}))
+			b.equal([]any{now().Network, now().Addr, claims()}, []any{"default", own.Addr, both[:1]})
+			continue
+		}
+		b.must(b.Finish(ctx, ref, seedbed.JobResult{State: end}))
+		b.equal([]any{now().Network, claims()}, []any{"lan", both[1:]})
+	}
+	back := nicOf(seedbed.JobNICSet, i.ID, own)
+	b.must(func() error {
+		_, err := b.ChangeInstance(ctx, seedbed.InDefault("web1"), func(i *seedbed.Instance) error { return assign("")(i) }, keepRecord)
+		return err
+	}())
+	_, err := b.Accept(ctx, back)
+	b.want(err, seedbed.ErrInUse, "the secondary address", "seedbed address unassign")
+	same := now()
+	_, err = b.Accept(ctx, nicOf(seedbed.JobNICSet, i.ID, same))
+	b.want(err, seedbed.ErrConflict, "already")
+}
+
+// The addresses of a further NIC count for the quota of the project.
+func testNICQuota(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.bounded(seedbed.ProjectQuota{Addresses: 2})
+	i := b.madeIn("acme", "web1")
+	get(b.Accept(ctx, nicOf(seedbed.JobNICAdd, i.ID, seedbed.NIC{MAC: newMAC(), Network: "default"})))(b)
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	_, err := b.Accept(ctx, nicOf(seedbed.JobNICAdd, i.ID, seedbed.NIC{MAC: newMAC(), Network: "default"}))
+	b.want(err, seedbed.ErrForbidden, "of addresses: it has 2, this wants 1 more")
+}

@@ -48,6 +48,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.DB) {
 		{"volume", volumeCases},
 		{"project volume", projectVolumeCases},
 		{"volume size", volumeSizeCases},
+		{"nic", nicCases},
 		{"rebuild", rebuildCases},
 		{"resize", resizeCases},
 		{"token quota", tokenQuotaCases},

@@ -25,7 +25,7 @@ func VMCommand(a *cli.App) *cobra.Command {
 		vmProtect(a, true), vmProtect(a, false), vmSnapshot(a), vmResize(a), vmFlatten(a), vmLog(a), vmWait(a),
 		vmConsole(a), vmVNC(a), vmScreenshot(a), vmExec(a), vmCopy(a),
 		vmAdopt(a), vmAdoptable(a), vmForget(a),
-		vmOptions(a), vmTag(a), vmGroups(a), vmBandwidth(a), vmSpot(a),
+		vmNIC(a), vmOptions(a), vmTag(a), vmGroups(a), vmBandwidth(a), vmSpot(a),
 		a.MaintenanceCommand("VM", "an instance", (*client.Client).Announce, (*client.Client).Maintenance), vmPassword(a))
 	return c
 }
@@ -98,7 +98,7 @@ func standing(i seedbed.Instance) string {
 func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 	nics := cli.Each(i.NICs, func(n seedbed.NIC) string {
 		words := append(addressesOf(n), n.MAC.String(), "on", n.Network, "("+n.ID.Tap()+")")
-		return strings.Join(words, " ") + cli.InGroups(n) + besides(n)
+		return strings.Join(words, " ") + cli.InGroups(n) + besides(n) + cli.When(n.State != seedbed.NICAttached, ", "+string(n.State))
 	})
 	volumes := cli.Each(i.Volumes, func(v seedbed.Volume) string {
 		return fmt.Sprintf("%s/%s %s", v.Pool, v.Name, v.Size) + cli.When(v.Image != "", " from "+v.Image)

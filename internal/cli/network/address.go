@@ -139,11 +139,15 @@ many guests configure them when they boot; DHCP gives only the first address of 
 				return err
 			}
 			var had []netip.Addr
-			if nic < len(before.NICs) {
-				had = before.NICs[nic].Secondary
+			if at := seedbed.NICAt(before.NICs, nic); at >= 0 {
+				had = before.NICs[at].Secondary
 			}
-			added := slices.DeleteFunc(slices.Clone(i.NICs[nic].Secondary), func(a netip.Addr) bool { return slices.Contains(had, a) })
-			return a.Tell(nil, i.NICs[nic], "Assigned %s to NIC %d of %s.", texts(added), nic, i.Name)
+			var now seedbed.NIC
+			if at := seedbed.NICAt(i.NICs, nic); at >= 0 {
+				now = i.NICs[at]
+			}
+			added := slices.DeleteFunc(slices.Clone(now.Secondary), func(a netip.Addr) bool { return slices.Contains(had, a) })
+			return a.Tell(nil, now, "Assigned %s to NIC %d of %s.", texts(added), nic, i.Name)
 		}),
 		ValidArgsFunction: a.Completion(cli.Instances),
 	}

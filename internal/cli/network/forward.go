@@ -60,7 +60,10 @@ effect immediately.`,
 			if err != nil {
 				return "", err
 			}
-			to := seedbed.ForwardTo{Forward: f, Addr: i.NICs[nic].Addr}
+			to := seedbed.ForwardTo{Forward: f}
+			if at := seedbed.NICAt(i.NICs, nic); at >= 0 {
+				to.Addr = i.NICs[at].Addr
+			}
 			return fmt.Sprintf("%s of node %s goes to %s of %s now.", f.Listen, cmp.Or(i.Node, "?"), target(to), args[0]), nil
 		}),
 		ValidArgsFunction: a.Completion(cli.Instances),

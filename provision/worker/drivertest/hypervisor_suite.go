@@ -48,6 +48,7 @@ func TestHypervisor(t *testing.T, d HypervisorDriver) {
 		{"running domain is not undefined", testUndefineRunning},
 		{"resize", testResizeDomain},
 		{"attach", testAttach},
+		{"attach a NIC", testAttachNIC},
 		{"shutdown", testShutdown},
 		{"at the same time", testDefineTogether},
 		{"ended context", testEndedHypervisor},

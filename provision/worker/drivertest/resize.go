@@ -126,6 +126,45 @@ func (h *Hypervisor) DetachDisk(ctx context.Context, id seedbed.InstanceID, seri
 	})
 }
 
+// AttachNIC implements worker.NICAttacher.
+func (h *Hypervisor) AttachNIC(ctx context.Context, id seedbed.InstanceID, nic seedbed.DomainNIC) error {
+	return h.effect(ctx, "AttachNIC", func() error {
+		d, err := h.ours(id)
+		switch {
+		case err != nil:
+			return err
+		case d == nil:
+			return seedbed.Errorf(seedbed.ErrNotFound, "domain %s is not defined", id)
+		}
+		for _, have := range d.spec.NICs {
+			if have == nic {
+				return nil
+			}
+			if have.MAC == nic.MAC {
+				return seedbed.Errorf(seedbed.ErrConflict, "domain %s has a NIC %s at another place", d.spec.Name, nic.MAC)
+			}
+		}
+		d.spec.NICs = append(slices.Clone(d.spec.NICs), nic)
+		return nil
+	})
+}
+
+// DetachNIC implements worker.NICAttacher. A deaf guest does not let go of a NIC.
+func (h *Hypervisor) DetachNIC(ctx context.Context, id seedbed.InstanceID, mac seedbed.MAC) error {
+	return h.effect(ctx, "DetachNIC", func() error {
+		d, err := h.ours(id)
+		if d == nil || err != nil {
+			return err
+		}
+		left := slices.DeleteFunc(slices.Clone(d.spec.NICs), func(n seedbed.DomainNIC) bool { return n.MAC == mac })
+		if len(left) < len(d.spec.NICs) && d.deaf && d.state == seedbed.DomainRunning {
+			return seedbed.Errorf(seedbed.ErrInUse, "the guest of domain %s does not let go of the NIC", d.spec.Name)
+		}
+		d.spec.NICs = left
+		return nil
+	})
+}
+
 // ResizeDomain implements worker.DomainResizer.
 func (h *Hypervisor) ResizeDomain(ctx context.Context, id seedbed.InstanceID, vcpus int, memory seedbed.Bytes) error {
 	return h.effect(ctx, "ResizeDomain", func() error {

@@ -158,3 +158,33 @@ func testAttach(t *testing.T, d HypervisorDriver) {
 	is(t, "limit another's", h.LimitDisk(ctx, foreign.ID, one.Serial, seedbed.IOLimits{IOPS: 500}), seedbed.ErrConflict)
 	is(t, "detach from another's", h.DetachDisk(ctx, foreign.ID, one.Serial), seedbed.ErrConflict)
 }
+
+// testAttachNIC checks that NICs are attached to a domain that is off, and taken from it, each as often as it is asked.
+func testAttachNIC(t *testing.T, d HypervisorDriver) {
+	ctx, h, spec := t.Context(), d.Open(t), d.Spec(t)
+	one := seedbed.DomainNIC{Tap: "sb9001", MAC: seedbed.NewMAC(), Bridge: "sbnone"}
+	is(t, "attach to what is absent", h.AttachNIC(ctx, spec.ID, one), seedbed.ErrNotFound)
+	ok(t, "detach from what is absent", h.DetachNIC(ctx, spec.ID, one.MAC))
+	ok(t, "define", h.DefineDomain(ctx, spec))
+	defer undefine(t, h, spec.ID)
+	for range 2 {
+		ok(t, "attach", h.AttachNIC(ctx, spec.ID, one))
+	}
+	moved := one
+	moved.Bridge = "sbother"
+	is(t, "the same MAC address at another bridge", h.AttachNIC(ctx, spec.ID, moved), seedbed.ErrConflict)
+	if got, err := h.DomainState(ctx, spec.ID); err != nil || got.Name != spec.Name || got.Job != spec.Job {
+		t.Errorf("once attached: %+v, %v", got, err)
+	}
+	for range 2 {
+		ok(t, "detach", h.DetachNIC(ctx, spec.ID, one.MAC))
+	}
+	ok(t, "attach at the other bridge", h.AttachNIC(ctx, spec.ID, moved))
+	ok(t, "detach", h.DetachNIC(ctx, spec.ID, moved.MAC))
+	ok(t, "start without them", h.StartDomain(ctx, spec.ID))
+
+	foreign := d.Spec(t)
+	d.Foreign(t, foreign.ID, foreign.Name)
+	is(t, "attach to another's", h.AttachNIC(ctx, foreign.ID, one), seedbed.ErrConflict)
+	is(t, "detach from another's", h.DetachNIC(ctx, foreign.ID, one.MAC), seedbed.ErrConflict)
+}

@@ -1,0 +1,306 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"seedbed"
+	"seedbed/store/feed"
+	"seedbed/store/groupcommit"
+	"seedbed/store/instances"
+	"seedbed/store/jobs"
+	"seedbed/store/sqldb"
+)
+
+// checkNICJob validates a job on a NIC. ok is false for a job of another kind.
+func checkNICJob(a seedbed.Acceptance) (ok bool, err error) {
+	switch {
+	case !a.Job.Kind.OfNIC():
+		return false, nil
+	case a.NIC == nil || a.NIC.MAC == (seedbed.MAC{}):
+		return true, seedbed.Errorf(seedbed.ErrInvalid, "a %s job needs a NIC with a MAC address", a.Job.Kind)
+	case a.NIC.MAC[0]&1 != 0:
+		return true, seedbed.Errorf(seedbed.ErrInvalid, "MAC address %s is not a unicast address", a.NIC.MAC)
+	}
+	_, err = seedbed.ParseInstanceID(string(a.Job.Instance))
+	return true, err
+}
+
+// holderOfNIC returns an instance with the NIC of an acceptance, by which the networks and groups are found that it locks.
+func holderOfNIC(a seedbed.Acceptance) *seedbed.Instance {
+	if a.NIC == nil {
+		return a.Instance
+	}
+	i := seedbed.Instance{Project: a.Job.Project, NICs: []seedbed.NIC{*a.NIC}}
+	if i.NICs[0].Network == "" {
+		i.NICs = nil // it is removed
+	}
+	return &i
+}
+
+// acceptNIC completes the row of a job on a NIC, and records what becomes of the NIC.
+func (db *DB) acceptNIC(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance) error {
+	if err := acceptVolumeJob(ctx, b.Tx, &a.Job); err != nil {
+		return err
+	}
+	inst, err := instances.ReadOne(ctx, b.Tx, a.Job.Instance)
+	if err != nil {
+		return err
+	}
+	var spec seedbed.NICJob
+	switch a.Job.Kind {
+	case seedbed.JobNICAdd:
+		spec, err = db.acceptNICAdd(ctx, b, a, inst)
+	case seedbed.JobNICRemove:
+		spec, err = db.acceptNICRemove(ctx, b, a, inst)
+	default:
+		spec, err = db.acceptNICSet(ctx, b, a, inst)
+	}
+	if err != nil {
+		return err
+	}
+	a.Job.Spec, err = json.Marshal(spec)
+	return err
+}
+
+func (db *DB) acceptNICAdd(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance, inst seedbed.Instance) (
+	spec seedbed.NICJob, err error,
+) {
+	n := *a.NIC
+	n.State, n.Added = seedbed.NICPromised, true
+	if n.Index, err = inst.FreeNIC(); err != nil {
+		return spec, err
+	}
+	if err := holdAddresses(ctx, b, inst, n); err != nil {
+		return spec, err
+	}
+	if err := db.AddNIC(ctx, b, a.Job.ID, inst, n); err != nil {
+		return spec, err
+	}
+	spec = seedbed.NICJob{Index: n.Index, MAC: n.MAC, Network: n.Network}
+	_, added, err := instances.NICOf(ctx, b.Tx, inst.ID, spec, seedbed.Errorf(seedbed.ErrConflict, "NIC %d was not added", n.Index))
+	spec.Addr = added.Addr
+	return spec, err
+}
+
+// holdAddresses returns ErrForbidden if the addresses of a further NIC, together with what its token and its project have, exceed a quota.
+func holdAddresses(ctx context.Context, b *groupcommit.Batch, inst seedbed.Instance, n seedbed.NIC) error {
+	wants := seedbed.Use{Addresses: int64(instances.Addresses([]seedbed.NIC{n}))}
+	bounded, err := quotas(ctx, b, seedbed.Instance{Project: inst.Project, Token: inst.Token})
+	if err != nil {
+		return err
+	}
+	for _, q := range bounded {
+		has, err := q.of.use(ctx, b.Tx, "", q.bounds())
+		if err == nil {
+			err = q.refuse(has, wants)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nicOf returns the NIC of an instance that an acceptance is about.
+func nicOf(inst seedbed.Instance, a *seedbed.Acceptance) (seedbed.NIC, error) {
+	at := seedbed.NICAt(inst.NICs, a.NIC.Index)
+	if at < 0 || inst.NICs[at].MAC != a.NIC.MAC {
+		return seedbed.NIC{}, seedbed.Errorf(seedbed.ErrNotFound, "instance %q has no NIC %d with the MAC address %s", inst.Name, a.NIC.Index,
+			a.NIC.MAC)
+	}
+	return inst.NICs[at], nil
+}
+
+// networkIn returns a function that finds a network, which it locks.
+func networkIn(ctx context.Context, b *groupcommit.Batch) func(string) (seedbed.Network, error) {
+	return func(name string) (seedbed.Network, error) { return instances.NetworkNamed(ctx, b, name) }
+}
+
+func (db *DB) acceptNICRemove(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance, inst seedbed.Instance) (
+	spec seedbed.NICJob, err error,
+) {
+	n, err := nicOf(inst, a)
+	if err != nil {
+		return spec, err
+	}
+	if err := inst.Removable(n); err != nil {
+		return spec, err
+	}
+	if err := inst.KeepsMetadata(inst.Without(n.Index), networkIn(ctx, b)); err != nil {
+		return spec, err
+	}
+	return seedbed.NICJob{Index: n.Index, MAC: n.MAC, From: n.Network, FromAddr: n.Addr, Was: n.State}, db.ReleaseKept(ctx, b.Tx,
+		inst.ID, n.Index)
+}
+
+func (db *DB) acceptNICSet(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance, inst seedbed.Instance) (
+	spec seedbed.NICJob, err error,
+) {
+	n, err := nicOf(inst, a)
+	if err != nil {
+		return spec, err
+	}
+	to, err := instances.NetworkNamed(ctx, b, a.NIC.Network)
+	if err != nil {
+		return spec, err
+	}
+	switch {
+	case n.State != seedbed.NICAttached:
+		return spec, seedbed.Errorf(seedbed.ErrConflict,
+			"NIC %d of instance %q is %s, since a job has left it so: remove it (seedbed vm nic remove "+
+				"%s %d)", n.Index, inst.Name, n.State, inst.Name, n.Index)
+	case n.Network == to.Name:
+		return spec, seedbed.Errorf(seedbed.ErrConflict, "NIC %d of instance %q is in network %q already: expected another",
+			n.Index, inst.Name, to.Name)
+	}
+	if err := n.Movable(inst.Name); err != nil {
+		return spec, err
+	}
+	from, err := instances.NetworkNamed(ctx, b, n.Network)
+	if err != nil {
+		return spec, err
+	}
+	spec = seedbed.NICJob{Index: n.Index, MAC: n.MAC, Network: to.Name, From: n.Network, FromAddr: n.Addr}
+	if spec.Groups, err = instances.JoinedAt(b, inst.Project, n, from, to); err != nil {
+		return spec, err
+	}
+	moved := n
+	if moved.Network = to.Name; spec.Groups != nil {
+		had := append([]string{}, n.Groups...)
+		spec.FromGroups, moved.Groups = &had, *spec.Groups
+	}
+	if err := to.Keeps(moved); err != nil {
+		return spec, err
+	}
+	if err := inst.KeepsMetadata(append(inst.Without(n.Index), moved), networkIn(ctx, b)); err != nil {
+		return spec, err
+	}
+	spec.Addr, err = db.KeepNIC(ctx, b, inst, n, to, a.NIC.Addr)
+	return spec, err
+}
+
+// nicJob holds a job on a NIC, and returns it with its input.
+func nicJob(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef, kinds ...seedbed.JobKind) (j seedbed.Job, spec seedbed.NICJob,
+	err error) {
+	if j, err = jobs.Hold(ctx, tx, ref); err != nil {
+		return j, spec, err
+	}
+	if !slices.Contains(kinds, j.Kind) || j.State != seedbed.JobRunning && j.State != seedbed.JobUndoing {
+		return j, spec, seedbed.Errorf(seedbed.ErrConflict, "job %s is a %s job and %s: it does not change a NIC so", j.ID.Short(),
+			j.Kind, j.State)
+	}
+	return j, spec, readSpec(j, &spec)
+}
+
+// goneNIC is the error of a job whose NIC its instance no longer has.
+func goneNIC(j seedbed.Job, spec seedbed.NICJob) error {
+	return seedbed.Errorf(seedbed.ErrConflict,
+		"instance %q no longer has NIC %d with the MAC address %s, so %s job %s cannot go on", j.Subject,
+		spec.Index, spec.MAC, j.Kind, j.ID.Short())
+}
+
+// SetNIC records how far a job has got with its NIC. It may be repeated.
+func (db *DB) SetNIC(ctx context.Context, ref seedbed.JobRef, to seedbed.NICState) error {
+	return db.sql.Update(ctx, "set NIC", func(tx *sqldb.Tx) error {
+		j, spec, err := nicJob(ctx, tx, ref, seedbed.JobNICAdd, seedbed.JobNICRemove, seedbed.JobNICSet)
+		if err != nil {
+			return err
+		}
+		_, n, err := instances.NICOf(ctx, tx, j.Instance, spec, goneNIC(j, spec))
+		switch {
+		case err != nil:
+			return err
+		case n.State == to:
+			return sqldb.ErrUnchanged
+		}
+		return instances.SetNICState(ctx, tx, j.Instance, n, to)
+	})
+}
+
+// MoveNIC takes the NIC of a job to a network: the one that the job takes it to, or the one that it comes from. It may be repeated. It
+// returns ErrInUse for a NIC that has got what belongs to its network since the job was accepted.
+func (db *DB) MoveNIC(ctx context.Context, ref seedbed.JobRef, network string) error {
+	return db.sql.Update(ctx, "move NIC", func(tx *sqldb.Tx) error {
+		j, spec, err := nicJob(ctx, tx, ref, seedbed.JobNICSet)
+		if err != nil {
+			return err
+		}
+		addr, groups := spec.Addr, spec.Groups
+		if network == spec.From {
+			addr, groups = spec.FromAddr, spec.FromGroups
+		} else if network != spec.Network {
+			return seedbed.Errorf(seedbed.ErrInvalid, "job %s takes no NIC to network %q", j.ID.Short(), network)
+		}
+		b := groupcommit.Alone(tx)
+		if err := instances.LockNetworks(ctx, b, []string{spec.From, spec.Network}); err != nil {
+			return err
+		}
+		inst, n, err := instances.NICOf(ctx, tx, j.Instance, spec, goneNIC(j, spec))
+		switch {
+		case err != nil:
+			return err
+		case n.Network == network:
+			return sqldb.ErrUnchanged
+		}
+		if err := n.Movable(inst.Name); err != nil {
+			return err
+		}
+		if _, err := instances.NetworkNamed(ctx, b, network); err != nil { // it could be removed, if no address was kept there
+			return err
+		}
+		return instances.MoveNIC(ctx, tx, inst, n, network, addr, groups)
+	})
+}
+
+// DropNIC deletes the NIC of a job that has removed it, or that has added it and is undone. It may be repeated.
+func (db *DB) DropNIC(ctx context.Context, ref seedbed.JobRef) error {
+	return db.sql.Update(ctx, "drop NIC", func(tx *sqldb.Tx) error {
+		j, spec, err := nicJob(ctx, tx, ref, seedbed.JobNICAdd, seedbed.JobNICRemove)
+		if err != nil {
+			return err
+		}
+		return db.dropNIC(ctx, tx, j, spec)
+	})
+}
+
+// dropNIC deletes the NIC of a job, if it is there.
+func (db *DB) dropNIC(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, spec seedbed.NICJob) error {
+	_, n, err := instances.NICOf(ctx, tx, j.Instance, spec, sqldb.ErrUnchanged)
+	if err != nil {
+		return err
+	}
+	if err := db.DeleteNIC(ctx, tx, j.Instance, n); err != nil {
+		return err
+	}
+	return feed.DropLeaseOf(ctx, tx, n.MAC)
+}
+
+// endNIC records what the end of a job means for the NIC that it worked on.
+func (db *DB) endNIC(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, in seedbed.JobState) error {
+	if !j.Kind.OfNIC() || in != seedbed.JobSucceeded && in != seedbed.JobRolledBack {
+		return nil
+	}
+	var spec seedbed.NICJob
+	if err := readSpec(j, &spec); err != nil {
+		return err
+	}
+	if j.Kind == seedbed.JobNICAdd && in == seedbed.JobRolledBack { // also one that was cancelled before it began
+		if err := db.dropNIC(ctx, tx, j, spec); err != nil && err != sqldb.ErrUnchanged {
+			return err
+		}
+		return nil
+	}
+	return db.ReleaseKept(ctx, tx, j.Instance, spec.Index)
+}
+
+// resumableNIC returns ErrConflict if the NIC of a job is no longer that of the job's instance.
+func resumableNIC(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
+	var spec seedbed.NICJob
+	if err := readSpec(j, &spec); err != nil {
+		return err
+	}
+	_, _, err := instances.NICOf(ctx, tx, j.Instance, spec, goneNIC(j, spec))
+	return err
+}

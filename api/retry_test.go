@@ -129,10 +129,27 @@ func TestRetry(t *testing.T) {
 		}
 	}
 
+	s.expect(t, "POST", "/networks", `{"name":"spare","prefix":"10.88.0.0/24"}`, 201)
+	s.expect(t, "POST", "/instances/web1/nics", `{"network":"spare"}`, 202)
+	retry(fail().ID, 409, "send the request again")
+	s.expect(t, "POST", "/instances/web1/nics", `{"network":"spare"}`, 202)
+	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded})
+	for kind, c := range map[seedbed.JobKind][3]string{
+		seedbed.JobNICSet: {"PATCH", "0", `{"network":"spare"}`}, seedbed.JobNICRemove: {"DELETE", "1", ""},
+	} {
+		s.expect(t, c[0], "/instances/web1/nics/"+c[1], c[2], 202)
+		retried[kind] = true
+		first := fail()
+		retry(first.ID, 202, `"state":"queued"`)
+		if second := fail(); second.Kind != kind || string(second.Spec) != string(first.Spec) {
+			t.Errorf("%s: %+v, and once more %+v", kind, first, second)
+		}
+	}
+
 	// Other kinds are resumed, or cannot be retried because their requests are not kept.
 	others := []seedbed.JobKind{seedbed.JobCreate, seedbed.JobRebuild, seedbed.JobImport, seedbed.JobOVA, seedbed.JobAdopt,
 		seedbed.JobRemove, seedbed.JobSnapshotRemove, seedbed.JobImageRemove, seedbed.JobOVARemove, seedbed.JobForget,
-		seedbed.JobVolumeAdd, seedbed.JobVolumeRemove}
+		seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobNICAdd}
 	for _, kind := range seedbed.JobKinds() {
 		if !retried[kind] && !slices.Contains(others, kind) {
 			t.Errorf("no %s job is retried here: add its request to the table, and to retry.go", kind)

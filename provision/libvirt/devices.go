@@ -16,11 +16,8 @@ import (
 	"seedbed/provision/seed"
 )
 
-// maxDisks and maxNICs keep a domain within the slots of one PCI bus.
-const (
-	maxDisks = 16
-	maxNICs  = 8
-)
+// maxDisks is how many disks a domain that is not a script's has at most. libvirt adds PCI bridges for what has no place at the first bus.
+const maxDisks = 16
 
 var (
 	// ifname matches interface names that Linux accepts, without characters that have a meaning for
@@ -32,9 +29,9 @@ var (
 )
 
 func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceList, error) {
-	if len(spec.Disks)+len(spec.Attached) > maxDisks || len(spec.NICs) > maxNICs {
+	if len(spec.Disks)+len(spec.Attached) > maxDisks || len(spec.NICs) > seedbed.MaxNICs {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: %d disks and %d NICs: expected at most %d and %d",
-			spec.Name, len(spec.Disks)+len(spec.Attached), len(spec.NICs), maxDisks, maxNICs)
+			spec.Name, len(spec.Disks)+len(spec.Attached), len(spec.NICs), maxDisks, seedbed.MaxNICs)
 	}
 	list := &libvirtxml.DomainDeviceList{
 		Emulator: host.Emulator,

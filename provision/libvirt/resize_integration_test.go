@@ -4,6 +4,8 @@ package libvirt_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -85,16 +87,8 @@ func TestVolumeIsAttachedWhileTheGuestRuns(t *testing.T) {
 			dom, err := base.LookupDomainByUUIDString(string(spec.ID))
 			must("look up", err)
 			defer dom.Free()
-			if machine == "q35" { // as a domain that was adopted may be
-				doc, err := dom.GetXMLDesc(lv.DOMAIN_XML_INACTIVE)
-				must("read", err)
-				must("undefine", dom.Undefine())
-				places := regexp.MustCompile(`(?s)<address type='pci'[^>]*/>|<controller type='(pci|ide|usb)'.*?(/>|</controller>)`)
-				doc = places.ReplaceAllString(doc, "")
-				doc = regexp.MustCompile(`machine='[^']*'`).ReplaceAllString(doc, "machine='q35'")
-				again, err := base.DomainDefineXML(doc)
-				must("define as q35", err)
-				again.Free()
+			if machine == "q35" {
+				must("define as q35", asQ35(base, dom))
 			}
 			must("start", d.StartDomain(t.Context(), spec.ID))
 			has := func(flags lv.DomainXMLFlags, serial string) bool {
@@ -152,5 +146,110 @@ func TestVolumeIsAttachedWhileTheGuestRuns(t *testing.T) {
 				t.Error("the guest has the disk again")
 			}
 		})
+	}
+}
+
+// asQ35 gives a domain that is off the machine type q35, as one that was adopted may have.
+func asQ35(base *lv.Connect, dom *lv.Domain) error {
+	doc, err := dom.GetXMLDesc(lv.DOMAIN_XML_INACTIVE)
+	if err != nil {
+		return err
+	}
+	if err := dom.Undefine(); err != nil {
+		return err
+	}
+	places := regexp.MustCompile(`(?s)<address type='pci'[^>]*/>|<controller type='(pci|ide|usb)'.*?(/>|</controller>)`)
+	doc = places.ReplaceAllString(doc, "")
+	again, err := base.DomainDefineXML(regexp.MustCompile(`machine='[^']*'`).ReplaceAllString(doc, "machine='q35'"))
+	if err != nil {
+		return err
+	}
+	return again.Free()
+}
+
+// TestNICIsAttachedWhileTheGuestRuns attaches NICs to running guests of both machine types, which are in their bridge then. This guest
+// has no system that lets go of one, so that one is detached once the domain is off.
+func TestNICIsAttachedWhileTheGuestRuns(t *testing.T) {
+	for _, machine := range []string{"pc", "q35"} {
+		t.Run(machine, func(t *testing.T) {
+			base := connect(t, system)
+			withBridge(t)
+			d := open(t, system)
+			spec := newSpec(t, base, seedbed.Disk{})
+			must := func(what string, err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+			}
+			must("define", d.DefineDomain(t.Context(), spec))
+			defer remove(t, d, spec.ID)
+			dom, err := base.LookupDomainByUUIDString(string(spec.ID))
+			must("look up", err)
+			defer dom.Free()
+			if machine == "q35" {
+				must("define as q35", asQ35(base, dom))
+			}
+			must("start", d.StartDomain(t.Context(), spec.ID))
+			has := func(flags lv.DomainXMLFlags, nic seedbed.DomainNIC) bool {
+				t.Helper()
+				doc, err := dom.GetXMLDesc(flags)
+				must("read", err)
+				return strings.Contains(doc, "<mac address='"+nic.MAC.String()+"'/>")
+			}
+			plugged := func(nic seedbed.DomainNIC) bool {
+				_, err := os.Stat(filepath.Join("/sys/class/net", bridge, "brif", nic.Tap))
+				return err == nil
+			}
+			one, two := newSpec(t, base, seedbed.Disk{}).NICs[0], newSpec(t, base, seedbed.Disk{}).NICs[0]
+			for _, nic := range []seedbed.DomainNIC{one, two, one} {
+				must("attach", d.AttachNIC(t.Context(), spec.ID, nic))
+				if !has(0, nic) || !has(lv.DOMAIN_XML_INACTIVE, nic) || !plugged(nic) {
+					t.Errorf("the guest has NIC %s: %v, at its next start: %v, in the bridge: %v", nic.MAC, has(0, nic),
+						has(lv.DOMAIN_XML_INACTIVE, nic), plugged(nic))
+				}
+			}
+			moved := one
+			moved.Tap = two.Tap
+			if err := d.AttachNIC(t.Context(), spec.ID, moved); !errors.Is(err, seedbed.ErrConflict) {
+				t.Errorf("attach with another tap: %v", err)
+			}
+			if machine == "pc" {
+				if err := d.DetachNIC(t.Context(), spec.ID, one.MAC); !errors.Is(err, seedbed.ErrInUse) || !has(0, one) ||
+					!has(lv.DOMAIN_XML_INACTIVE, one) || !plugged(one) {
+					t.Errorf("detach from a guest that does not let go: %v", err)
+				}
+			}
+			must("destroy", d.DestroyDomain(t.Context(), spec.ID))
+			for range 2 {
+				must("detach", d.DetachNIC(t.Context(), spec.ID, one.MAC))
+			}
+			must("start without it", d.StartDomain(t.Context(), spec.ID))
+			if has(0, one) || plugged(one) || !has(0, two) || !plugged(two) {
+				t.Error("the guest has the NIC again, or not the other")
+			}
+		})
+	}
+}
+
+// TestMostNICs holds that a domain starts with as many NICs as an instance may have, and takes no other.
+func TestMostNICs(t *testing.T) {
+	base := connect(t, system)
+	withBridge(t)
+	d := open(t, system)
+	spec := newSpec(t, base, seedbed.Disk{Type: "file", Format: "qcow2", Source: blank(t)})
+	for len(spec.NICs) < seedbed.MaxNICs {
+		spec.NICs = append(spec.NICs, newSpec(t, base, seedbed.Disk{}).NICs[0])
+	}
+	if err := d.DefineDomain(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	defer remove(t, d, spec.ID)
+	if err := d.StartDomain(t.Context(), spec.ID); err != nil {
+		t.Fatal(err)
+	}
+	err := d.AttachNIC(t.Context(), spec.ID, newSpec(t, base, seedbed.Disk{}).NICs[0])
+	if !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "at most 16") {
+		t.Errorf("one more: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package libvirt_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -205,5 +206,69 @@ func TestFarSCSIDisk(t *testing.T) {
 		if err != nil || strings.Contains(doc, "<address") != (unit != "") || !strings.Contains(doc, unit) {
 			t.Errorf("%s: %v\n%s", device, err, doc)
 		}
+	}
+}
+
+// TestPluggedXML checks that a document gets a NIC once, loses only that, and takes no NIC that another place or the limit forbids.
+func TestPluggedXML(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"kvm.xml", "system.xml", "foreign.xml"} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			b, err := os.ReadFile("testdata/" + file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			host := libvirt.Host{DomainType: "kvm"}
+			nic := seedbed.DomainNIC{Tap: "sb4711", MAC: seedbed.MAC{0x52, 0x54, 0, 0xab, 0xcd, 0xef}, Bridge: "sbnet1", MTU: 1450}
+			before, changed, err := libvirt.UnpluggedXML(string(b), nic.MAC)
+			if err != nil || changed {
+				t.Fatalf("without the NIC: changed %v, %v", changed, err)
+			}
+			doc, changed, err := libvirt.PluggedXML(before, nic, host)
+			if err != nil || !changed {
+				t.Fatalf("plugged: changed %v, %v", changed, err)
+			}
+			for _, want := range []string{`<mac address="52:54:00:ab:cd:ef">`, `<source bridge="sbnet1">`, `<target dev="sb4711">`,
+				`<mtu size="1450">`} {
+				if strings.Count(doc, want) != 1 {
+					t.Errorf("%d of %s in\n%s", strings.Count(doc, want), want, doc)
+				}
+			}
+			upper := strings.Replace(doc, "52:54:00:ab:cd:ef", "52:54:00:AB:CD:EF", 1)
+			for _, same := range []string{doc, upper} {
+				if _, changed, err := libvirt.PluggedXML(same, nic, host); err != nil || changed {
+					t.Errorf("plugged again: changed %v, %v", changed, err)
+				}
+			}
+			for _, moved := range []seedbed.DomainNIC{{Tap: nic.Tap, MAC: nic.MAC, Bridge: "sbnet2"},
+				{Tap: "sb4712", MAC: nic.MAC, Bridge: nic.Bridge},
+				{MAC: nic.MAC, Uplink: "eth1", Mode: "bridge"}} {
+				if _, _, err := libvirt.PluggedXML(doc, moved, host); !errors.Is(err, seedbed.ErrConflict) {
+					t.Errorf("plugged elsewhere as %+v: %v", moved, err)
+				}
+			}
+			bare, changed, err := libvirt.UnpluggedXML(upper, nic.MAC)
+			if err != nil || !changed {
+				t.Fatalf("unplugged: changed %v, %v", changed, err)
+			}
+			if same, _, err := libvirt.ResizedXML(before, 0, 0); err != nil || !cmp.Equal(lines(same), lines(bare)) {
+				t.Errorf("%v, and (-before +after):\n%s", err, cmp.Diff(lines(same), lines(bare)))
+			}
+			for full, n := bare, strings.Count(bare, "<interface "); ; n++ {
+				one := seedbed.DomainNIC{Tap: fmt.Sprintf("sb%d", n), MAC: seedbed.MAC{0x52, 0x54, 0, 1, 1, byte(n)}, Bridge: "sbnet1"}
+				if full, _, err = libvirt.PluggedXML(full, one, host); err == nil {
+					continue
+				}
+				if n != seedbed.MaxNICs || !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "at most 16") {
+					t.Errorf("NIC %d: %v", n, err)
+				}
+				break
+			}
+		})
+	}
+	if _, _, err := libvirt.PluggedXML("<domain><name>a</name></domain>", seedbed.DomainNIC{Tap: "vnet1", MAC: seedbed.NewMAC(), Bridge: "b"},
+		libvirt.Host{}); !errors.Is(err, seedbed.ErrInvalid) {
+		t.Errorf("a name that libvirt takes for its own: %v", err)
 	}
 }

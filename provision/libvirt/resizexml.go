@@ -239,9 +239,9 @@ func PluggedXML(doc string, n seedbed.DomainNIC, host Host) (plugged string, cha
 		if d.Devices == nil {
 			d.Devices = &libvirtxml.DomainDeviceList{}
 		}
-		if len(d.Devices.Interfaces) >= maxNICs {
+		if len(d.Devices.Interfaces) >= seedbed.MaxNICs {
 			return false, seedbed.Errorf(seedbed.ErrConflict, "domain %s has %d NICs: expected at most %d", d.Name,
-				len(d.Devices.Interfaces), maxNICs)
+				len(d.Devices.Interfaces), seedbed.MaxNICs)
 		}
 		d.Devices.Interfaces = append(d.Devices.Interfaces, nic)
 		return true, nil

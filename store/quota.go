@@ -272,9 +272,10 @@ func (o owner) use(ctx context.Context, tx *sqldb.Tx, but seedbed.InstanceID, of
 	if err != nil {
 		return has, err
 	}
-	if of.addresses {
+	if of.addresses { // what a job keeps for a NIC in another network is not a further one
 		has.Addresses, err = sqldb.Value[int64](tx.QueryRowContext(ctx, `SELECT COUNT(DISTINCT nic.id) + COUNT(s.addr) FROM instance
 			JOIN nic ON nic.instance = instance.id LEFT JOIN secondary_address s ON s.instance = nic.instance AND s.nic = nic.idx
+				AND s.network = nic.network
 			WHERE `+where, o.name, but))
 		if err != nil {
 			return has, err

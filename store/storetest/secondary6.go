@@ -146,7 +146,8 @@ func testSecondary6Race(b *bench) {
 	}
 }
 
-var nicCases = map[string]func(*bench){"added and removed": testNIC, "to another network": testMovedNIC, "quota": testNICQuota}
+var nicCases = map[string]func(*bench){"added and removed": testNIC, "to another network": testMovedNIC, "quota": testNICQuota,
+	"quota of a moved one": testMovedNICQuota, "limit": testMostNICs}
 
 // nicOf returns the acceptance of a job on a NIC.
 func nicOf(kind seedbed.JobKind, id seedbed.InstanceID, n seedbed.NIC) seedbed.Acceptance {
@@ -279,4 +280,44 @@ func testNICQuota(b *bench) {
 	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	_, err := b.Accept(ctx, nicOf(seedbed.JobNICAdd, i.ID, seedbed.NIC{MAC: newMAC(), Network: "default"}))
 	b.want(err, seedbed.ErrForbidden, "of addresses: it has 2, this wants 1 more")
+}
+
+// The address that is kept for a NIC in another network until its job has ended is not a further one.
+func testMovedNICQuota(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.lan()
+	b.bounded(seedbed.ProjectQuota{Addresses: 2})
+	i := b.madeIn("acme", "web1")
+	to := i.NICs[0]
+	to.Network, to.Addr = "lan", netip.Addr{}
+	get(b.Accept(ctx, nicOf(seedbed.JobNICSet, i.ID, to)))(b)
+	ref := b.claimRef()
+	b.must(b.Step(ctx, ref, seedbed.Step{Next: "switch-nic", Total: 1}))
+	for _, network := range []string{"default", "lan"} {
+		if network == "lan" {
+			b.must(b.MoveNIC(ctx, ref, network))
+		}
+		b.equal(get(b.ProjectUse(ctx, "acme"))(b).Addresses, int64(1))
+	}
+	b.madeIn("acme", "web2")
+	_, err := b.Accept(ctx, inProject("acme", "web3"))
+	b.want(err, seedbed.ErrForbidden, "of addresses: it has 2, this wants 1 more")
+}
+
+// An instance has at most MaxNICs NICs, with the indexes below that.
+func testMostNICs(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	add := func() error {
+		_, err := b.Accept(ctx, nicOf(seedbed.JobNICAdd, i.ID, seedbed.NIC{MAC: newMAC(), Network: "default"}))
+		return err
+	}
+	for range seedbed.MaxNICs - 1 {
+		b.must(add())
+		b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	}
+	b.equal(get(b.Instance(ctx, i.ID))(b).NICs[seedbed.MaxNICs-1].Index, seedbed.MaxNICs-1)
+	b.want(add(), seedbed.ErrConflict, "has 16 NICs, which is the most that an instance may have: remove one first")
 }

@@ -31,7 +31,7 @@ func nics(r *record) []*node {
 		}
 		value := func(name, v string) *node { return text(name, func(*record) string { return v }) }
 		of := dir(nic.MAC.String(),
-			value("device-number", strconv.Itoa(max(i, nic.Index))), // a record of an older seedbedd has no index
+			value("device-number", strconv.Itoa(number(i, nic))),
 			value("interface-id", stableID("eni", nic.MAC.String())),
 			text("local-hostname", hostname),
 			value("local-ipv4s", addrTexts(nic, nic.Addr)),
@@ -62,6 +62,9 @@ func nics(r *record) []*node {
 	}
 	return all
 }
+
+// number returns the index of the NIC at place i, which stays when another is removed. A record of an older seedbedd has no index.
+func number(i int, nic seedbed.GuestNIC) int { return max(i, nic.Index) }
 
 // addrTexts returns the addresses of a NIC of one version of IP, one in a line: its first, which DHCP gives it, and then the
 // secondary ones.

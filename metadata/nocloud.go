@@ -92,12 +92,12 @@ func nocloudNetwork(r *record) ([]byte, bool) {
 		if b == nil {
 			b = append(b, "version: 2\nethernets:\n"...)
 		}
-		b = fmt.Appendf(b, "  nic%d:\n    match: {macaddress: %q}\n    dhcp4: %t\n", i, nic.MAC, dhcp4)
+		b = fmt.Appendf(b, "  nic%d:\n    match: {macaddress: %q}\n    dhcp4: %t\n", number(i, nic), nic.MAC, dhcp4)
 		if v6.IsValid() && network.DHCP && !network.SLAAC {
 			b = append(b, "    dhcp6: true\n"...)
 		}
 		if dhcp4 && len(r.guest.NICs) > 1 {
-			b = fmt.Appendf(b, "    dhcp4-overrides: {route-metric: %d}\n", 100*(i+1)) // as DataSourceEc2.py has it
+			b = fmt.Appendf(b, "    dhcp4-overrides: {route-metric: %d}\n", 100*(number(i, nic)+1)) // as DataSourceEc2.py has it
 		}
 		var addrs []netip.Prefix
 		if static && nic.Addr.Is4() {

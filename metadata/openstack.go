@@ -120,9 +120,10 @@ func openstackNetwork(r *record) ([]byte, bool) {
 		if network == nil || nic.MAC == (seedbed.MAC{}) {
 			continue
 		}
-		link := "nic" + strconv.Itoa(i)
+		index := strconv.Itoa(number(i, nic))
+		link := "nic" + index
 		links = append(links, openstackLink{link, stableID("eni", nic.MAC.String()), "bridge", nic.MAC.String()})
-		n := openstackNet{ID: "network" + strconv.Itoa(i), NetworkID: stableID("subnet", nic.Network), Link: link, Type: "ipv4_dhcp"}
+		n := openstackNet{ID: "network" + index, NetworkID: stableID("subnet", nic.Network), Link: link, Type: "ipv4_dhcp"}
 		if !network.DHCP && nic.Addr.Is4() && network.Prefix.Addr().Is4() {
 			n.Type, n.Address, n.Netmask = "ipv4", nic.Addr.String(), netmask(network.Prefix)
 			if i == 0 && network.Gateway.Is4() {
@@ -142,7 +143,7 @@ func openstackNetwork(r *record) ([]byte, bool) {
 		further := func(which func(netip.Addr) bool, kind, mask string) {
 			for j, a := range nic.Secondary {
 				if which(a) {
-					networks = append(networks, openstackNet{ID: "network" + strconv.Itoa(i) + "-secondary" + strconv.Itoa(j),
+					networks = append(networks, openstackNet{ID: "network" + index + "-secondary" + strconv.Itoa(j),
 						NetworkID: n.NetworkID, Link: link, Type: kind, Address: a.String(), Netmask: mask})
 				}
 			}

@@ -67,6 +67,19 @@ func guestC() seedbed.Guest {
 	return g
 }
 
+// guestD is guestA without its NIC 0, and with NICs that jobs add and remove.
+func guestD() seedbed.Guest {
+	g := guestA()
+	nic := func(id seedbed.NICID, index int, network, addr string, hidden bool) seedbed.GuestNIC {
+		return seedbed.GuestNIC{ID: id, Index: index, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 1, byte(index)}, Network: network,
+			Addr: netip.MustParseAddr(addr), Hidden: hidden}
+	}
+	g.NICs[0].Index = 1
+	g.NICs = []seedbed.GuestNIC{nic(110, 0, "other", "10.9.0.30", true), g.NICs[0], nic(112, 2, "other", "10.9.0.32", true),
+		nic(114, 4, "other", "10.9.0.34", false)}
+	return g
+}
+
 // TestGoldenGuestIsWhole checks that guestC has a value in every field, because the golden files show
 // no leaf without a value. TestGoldenTree adds the documents.
 func TestGoldenGuestIsWhole(t *testing.T) {
@@ -99,6 +112,7 @@ func TestGoldenTree(t *testing.T) {
 		{"full", guestA(), seedbed.Documents{UserData: []byte("#!/bin/sh\r\necho \x00\xff\n"), VendorData: []byte("#cloud-config\n{}")}},
 		{"busy", guestC(), seedbed.Documents{UserData: []byte{}, VendorData: []byte{0x1f, 0x8b, 8}}},
 		{"bare", guestB(), seedbed.Documents{}},
+		{"gap", guestD(), seedbed.Documents{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -107,7 +121,7 @@ func TestGoldenTree(t *testing.T) {
 			s.Maintenance = []seedbed.Maintenance{{ID: "instance-event-00000000000000003", Code: "system-maintenance", Description: "a new fan",
 				NotBefore: time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC), State: seedbed.MaintenanceCanceled}}
 			l.apply(s)
-			c := l.client(tt.guest.NICs[0].Addr)
+			c := l.client(tt.guest.Shown()[0].Addr)
 			var b strings.Builder
 			for _, path := range append(l.listed(c, "/latest/", "/openstack/latest/", "/nocloud/"), goldenPaths...) {
 				r := l.do(c, "GET", path)

@@ -234,6 +234,34 @@ func TestProfileOfARebuild(t *testing.T) {
 	}
 }
 
+// A hook with profiles changes the NICs of instances of these, as it does anything else with them. The NICs of a new instance are those
+// of its profile.
+func TestProfileOfANIC(t *testing.T) {
+	t.Parallel()
+	h := seedbed.Hook{Name: "ci", Profiles: []string{"small"}, Actions: seedbed.Actions()}
+	index, nics := 1, []seedbed.NICRequest{{Network: "lab"}}
+	for _, req := range []seedbed.Request{{Action: seedbed.DoNICAdd, NICs: nics}, {Action: seedbed.DoNICSet, NIC: &index, NICs: nics},
+		{Action: seedbed.DoNICRemove, NIC: &index}} {
+		req.Name = "web1"
+		for _, profile := range []string{"small", "big"} {
+			err := New(Config{Hooks: profiled{profile}}).allowed(t.Context(), h, req)
+			if (err == nil) != (profile == "small") || err != nil && !errors.Is(err, seedbed.ErrForbidden) {
+				t.Errorf("%s of an instance with the profile %s: %v", req.Action, profile, err)
+			}
+		}
+		narrow := h
+		narrow.Actions = []string{seedbed.DoCreate}
+		if err := New(Config{Hooks: profiled{"small"}}).allowed(t.Context(), narrow, req); !errors.Is(err, seedbed.ErrForbidden) {
+			t.Errorf("%s by a hook without the action: %v", req.Action, err)
+		}
+	}
+	err := New(Config{Hooks: profiled{"small"}}).allowed(t.Context(), h,
+		seedbed.Request{Action: seedbed.DoCreate, Name: "web2", Profile: "small", NICs: nics})
+	if !errors.Is(err, seedbed.ErrForbidden) {
+		t.Errorf("create with NICs: %v", err)
+	}
+}
+
 // profiled knows instances of one profile.
 type profiled struct{ profile string }
 

@@ -102,6 +102,21 @@ func NICAt(nics []NIC, index int) int {
 	return slices.IndexFunc(nics, func(n NIC) bool { return n.Index == index })
 }
 
+// NIC returns the place of the NIC with that index, or with the lowest that the instance has for nil. It returns ErrInvalid if there is no
+// such NIC.
+func (i Instance) NIC(index *int) (at int, err error) {
+	switch {
+	case index != nil:
+		at = NICAt(i.NICs, *index)
+	case len(i.NICs) == 0:
+		return -1, Errorf(ErrInvalid, "instance %s has no NIC", i.Name)
+	}
+	if at < 0 {
+		err = i.NoNIC(*index)
+	}
+	return at, err
+}
+
 // NICNamed returns the NIC of an instance that a text names: by its index or its MAC address. It returns ErrInvalid for another text,
 // and ErrNotFound if the instance has no such NIC.
 func (i Instance) NICNamed(text string) (NIC, error) {
@@ -143,7 +158,8 @@ func (i Instance) FreeNIC() (int, error) {
 			return index, nil
 		}
 	}
-	return 0, Errorf(ErrConflict, "instance %q has %d NICs: no further one can be added", i.Name, len(i.NICs))
+	return 0, Errorf(ErrConflict, "instance %q has %d NICs, which is the most that an instance may have: remove one first", i.Name,
+		len(i.NICs))
 }
 
 // Removable returns ErrConflict for a NIC without which the instance would have none.

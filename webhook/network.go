@@ -219,9 +219,9 @@ func (r *Server) checkAddress(ctx context.Context, hook seedbed.Hook, a asked) (
 	}
 	c.before = f
 	of, set := seedbed.Named(hook.Project, a.change.instance), func(i *seedbed.Instance) error {
-		nic, err := network.NIC(i, a.change.nic)
+		at, err := i.NIC(a.change.nic)
 		if err == nil {
-			*nic.FloatingOf(addr) = addr
+			*i.NICs[at].FloatingOf(addr) = addr
 		}
 		return err
 	}

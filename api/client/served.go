@@ -149,7 +149,7 @@ func (f AccessFilter) query() url.Values {
 
 // TraceQuery says which packet of an instance is traced. Without an address, it is what every guest needs.
 type TraceQuery struct {
-	NIC int
+	NIC *int // nil means the one with the lowest index
 	To  netip.Addr
 	// Protocol is "tcp", "udp" or "icmp". Empty means tcp with a port, and icmp without.
 	Protocol string
@@ -158,7 +158,10 @@ type TraceQuery struct {
 
 // Trace returns the ways of packets of an instance, and what stops them.
 func (c *Client) Trace(ctx context.Context, name string, q TraceQuery) ([]seedbed.Trace, error) {
-	v := url.Values{"nic": {strconv.Itoa(q.NIC)}}
+	v := url.Values{}
+	if q.NIC != nil {
+		v.Set("nic", strconv.Itoa(*q.NIC))
+	}
 	if q.To.IsValid() {
 		v.Set("to", q.To.String())
 	}

@@ -19,7 +19,7 @@ type World struct {
 	Nodes    []seedbed.Node
 	// Forwards are those to the instances that the caller may see.
 	Forwards []seedbed.ForwardTo
-	// Holder returns the instance that has an address in a network, and the index of its NIC. It returns false if there is
+	// Holder returns the instance that has an address in a network, and the place of its NIC. It returns false if there is
 	// none that the caller may see.
 	Holder func(ctx context.Context, network string, a netip.Addr) (i seedbed.Instance, nic int, ok bool, err error)
 	// Floating returns the full name of the instance that has a floating address, and the index of its NIC. It returns no name
@@ -157,7 +157,7 @@ func (w World) toPeer(ctx context.Context, t *trace, p Packet, n, peer seedbed.N
 	case to.Node != p.From.Node:
 		t.stop(name, "%s is on node %s, and guests reach those of a peer on the same node only", to.Name, to.Node)
 	default:
-		t.pass(name, "NIC %d of %s on node %s has this address", nic, to.Name, to.Node)
+		t.pass(name, "NIC %d of %s on node %s has this address", to.NICs[nic].Index, to.Name, to.Node)
 	}
 	from := p.From.NICs[p.NIC]
 	if p.To.Is6() {
@@ -302,7 +302,7 @@ func (w World) within(ctx context.Context, t *trace, p Packet, n seedbed.Network
 		t.stop("network "+n.Name, "%s is on node %s, and the network ends at its node: only an overlay or a bridged one reaches others",
 			to.Name, to.Node)
 	default:
-		t.pass("network "+n.Name, "NIC %d of %s on node %s has this address", nic, to.Name, to.Node)
+		t.pass("network "+n.Name, "NIC %d of %s on node %s has this address", to.NICs[nic].Index, to.Name, to.Node)
 	}
 	from := p.From.NICs[p.NIC]
 	if p.To.Is6() {

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,4 +68,33 @@ func (f filter) apply(all []seedbed.GuestEvent, n int) []seedbed.GuestEvent {
 		}
 	}
 	return kept
+}
+
+func (r *router) metadata(ctx context.Context, c *fiber.Ctx) error {
+	p := c.Query("path", defaultPath)
+	if len(p) > maxPath || p[0] != '/' {
+		return server.Invalid("path %q: expected one that starts with '/', such as %s", seedbed.Clip(p), defaultPath)
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	body, contentType, ok, err := r.Metadata(ctx, i, p)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return seedbed.Errorf(seedbed.ErrNotFound, "instance %s is served nothing at %q", i.Name, seedbed.Clip(p))
+	}
+	return guestBytes(c, contentType, body)
+}
+
+// guestBytes answers bytes that came from a guest or are served to one. They are untrusted: a
+// browser must neither guess their type nor run them.
+func guestBytes(c *fiber.Ctx, contentType string, b []byte) error {
+	c.Set(fiber.HeaderContentType, contentType)
+	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	c.Set(fiber.HeaderContentSecurityPolicy, "sandbox")
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	return c.Status(fiber.StatusOK).Send(b)
 }

@@ -253,35 +253,6 @@ func (r *router) access(ctx context.Context, c *fiber.Ctx) error {
 	})
 }
 
-func (r *router) metadata(ctx context.Context, c *fiber.Ctx) error {
-	p := c.Query("path", defaultPath)
-	if len(p) > maxPath || p[0] != '/' {
-		return server.Invalid("path %q: expected one that starts with '/', such as %s", seedbed.Clip(p), defaultPath)
-	}
-	i, err := r.named(ctx, c)
-	if err != nil {
-		return err
-	}
-	body, contentType, ok, err := r.Metadata(ctx, i, p)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return seedbed.Errorf(seedbed.ErrNotFound, "instance %s is served nothing at %q", i.Name, seedbed.Clip(p))
-	}
-	return guestBytes(c, contentType, body)
-}
-
-// guestBytes answers bytes that came from a guest or are served to one. They are untrusted: a
-// browser must neither guess their type nor run them.
-func guestBytes(c *fiber.Ctx, contentType string, b []byte) error {
-	c.Set(fiber.HeaderContentType, contentType)
-	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
-	c.Set(fiber.HeaderContentSecurityPolicy, "sandbox")
-	c.Set(fiber.HeaderCacheControl, "no-store")
-	return c.Status(fiber.StatusOK).Send(b)
-}
-
 // trace returns the ways of packets of an instance: of one to an address, or of those that every guest needs.
 func (r *router) trace(ctx context.Context, c *fiber.Ctx) error {
 	i, err := r.named(ctx, c)
@@ -313,16 +284,16 @@ func (r *router) trace(ctx context.Context, c *fiber.Ctx) error {
 // packet reads the packet of an instance that is asked about. Without an address, it has none.
 func packet(c *fiber.Ctx, i seedbed.Instance) (p reach.Packet, err error) {
 	p.From, p.Protocol = i, strings.Clone(c.Query("protocol"))
+	var index *int
 	if asked := c.Query("nic"); asked != "" {
-		index, err := strconv.Atoi(asked)
+		n, err := strconv.Atoi(asked)
 		if err != nil {
 			return p, server.Invalid("nic %q: expected the index of a NIC of %s", seedbed.Clip(asked), i.Name)
 		}
-		if p.NIC = seedbed.NICAt(i.NICs, index); p.NIC < 0 {
-			return p, i.NoNIC(index)
-		}
-	} else if len(i.NICs) == 0 {
-		return p, server.Invalid("instance %s has no NIC", i.Name)
+		index = &n
+	}
+	if p.NIC, err = i.NIC(index); err != nil {
+		return p, err
 	}
 	to, port := c.Query("to"), c.Query("port")
 	if to == "" {
@@ -381,10 +352,10 @@ func (r *router) world(ctx context.Context, who server.Caller) (w reach.World, e
 	return w, err
 }
 
-// holder returns the instance of a scope that has an address in a network, and the index of its NIC.
-func (r *router) holder(
-	ctx context.Context, in seedbed.Scope, network string, a netip.Addr,
-) (i seedbed.Instance, nic int, ok bool, err error) {
+// holder returns the instance of a scope that has an address in a network, and the place of its NIC.
+func (r *router) holder(ctx context.Context, in seedbed.Scope, network string, a netip.Addr) (
+	i seedbed.Instance, nic int, ok bool, err error,
+) {
 	all, err := r.Store.NetworkLeases(ctx, in, network)
 	if err != nil {
 		return i, 0, false, err
@@ -397,5 +368,6 @@ func (r *router) holder(
 	if errors.Is(err, seedbed.ErrNotFound) { // it was removed meanwhile
 		return i, 0, false, nil
 	}
-	return i, all[at].NIC, err == nil && all[at].NIC < len(i.NICs), err
+	nic = seedbed.NICAt(i.NICs, all[at].NIC)
+	return i, nic, err == nil && nic >= 0, err
 }

@@ -9,7 +9,6 @@ import (
 	"seedbed"
 	"seedbed/api/server"
 	"seedbed/api/wire"
-	"seedbed/provision/network"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -91,10 +90,11 @@ func changeNICs(i *seedbed.Instance, req wire.InstanceChange) error {
 	}
 	var nic *seedbed.NIC
 	if one || req.NIC != nil {
-		var err error
-		if nic, err = network.NIC(i, req.NIC); err != nil {
+		at, err := i.NIC(req.NIC)
+		if err != nil {
 			return err
 		}
+		nic = &i.NICs[at]
 	}
 	for n := range i.NICs {
 		if req.SecurityGroups != nil && (req.NIC == nil || *req.NIC == i.NICs[n].Index) {

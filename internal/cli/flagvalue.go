@@ -129,3 +129,18 @@ func ParseTags(args []string) (map[string]string, error) {
 	}
 	return tags, nil
 }
+
+// NICFlag adds the flag --nic to a command, and returns the index that it names; nil without the flag. what is what the command does with
+// the NIC, and otherwise which NICs it is about without the flag.
+func NICFlag(c *cobra.Command, what, otherwise string) func() *int {
+	nic := c.Flags().Int("nic", 0, what+" the NIC with the index `N` (default: "+otherwise+")")
+	return func() *int {
+		if !c.Flags().Changed("nic") {
+			return nil
+		}
+		return nic
+	}
+}
+
+// LowestNIC is which NIC commands are about without --nic.
+const LowestNIC = "the lowest that the instance has"

@@ -128,22 +128,6 @@ func protects(who Asker, change wire.NetworkChange, bridge string, vni int) erro
 	return who.Protect
 }
 
-// NIC returns the NIC of an instance with that index, or its first for none. It returns ErrInvalid if there is no such NIC.
-func NIC(i *seedbed.Instance, index *int) (*seedbed.NIC, error) {
-	if index != nil {
-		at := seedbed.NICAt(i.NICs, *index)
-		if at < 0 {
-			return nil, i.NoNIC(*index)
-		}
-		return &i.NICs[at], nil
-	}
-	switch {
-	case len(i.NICs) == 0:
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "instance %s has no NIC", i.Name)
-	}
-	return &i.NICs[0], nil
-}
-
 // orNil returns nil for the zero value.
 func orNil[T comparable](v T) *T {
 	if v == *new(T) {

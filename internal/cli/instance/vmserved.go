@@ -77,20 +77,16 @@ KEY- removes one.`,
 }
 
 func vmGroups(a *cli.App) *cobra.Command {
-	var nic int
 	c := &cobra.Command{
 		Use: "security-groups VM [GROUP]...", Short: "Show or change the security groups of an instance's NICs",
 		Long: `Show the security groups of an instance's NICs or, with arguments, put the NICs into
 these groups and no others; the group open allows everything. Changes take effect
 immediately, even while it runs. Connections that were allowed go on.`,
 	}
-	c.Flags().IntVar(&nic, "nic", 0, "change only the NIC with the index `N`, the first being 0 (default: all)")
+	nic := cli.NICFlag(c, "change only", "all")
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		groups := args[1:]
-		change := wire.InstanceChange{SecurityGroups: &groups}
-		if c.Flags().Changed("nic") {
-			change.NIC = &nic
-		}
+		change := wire.InstanceChange{SecurityGroups: &groups, NIC: nic()}
 		i, err := changed(ctx, api, args[0], len(groups) > 0, change)
 		pairs := cli.Each(i.NICs, func(n seedbed.NIC) [2]string {
 			in := n.Groups
@@ -106,7 +102,7 @@ immediately, even while it runs. Connections that were allowed go on.`,
 
 func vmBandwidth(a *cli.App) *cobra.Command {
 	var (
-		nic     int
+		nic     func() *int
 		in, out string
 	)
 	c := &cobra.Command{
@@ -115,7 +111,7 @@ func vmBandwidth(a *cli.App) *cobra.Command {
 effect immediately, even while it runs. If its network limits its NICs as well, the lower
 rate counts.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			change := wire.InstanceChange{}
+			change := wire.InstanceChange{NIC: nic()}
 			for _, f := range []struct {
 				text string
 				into **seedbed.BitRate
@@ -127,9 +123,9 @@ rate counts.`,
 				if err != nil {
 					return cli.Usagef("%v", err)
 				}
-				*f.into, change.NIC = &r, &nic
+				*f.into = &r
 			}
-			i, err := changed(ctx, api, args[0], change.NIC != nil, change)
+			i, err := changed(ctx, api, args[0], in+out != "", change)
 			rate := func(r seedbed.BitRate) string {
 				if r == 0 {
 					return "no limit"
@@ -142,7 +138,7 @@ rate counts.`,
 			return a.ShowPairs(err, i.NICs, pairs)
 		}),
 	}
-	c.Flags().IntVar(&nic, "nic", 0, "change the NIC with the index `N`, the first being 0")
+	nic = cli.NICFlag(c, "change", cli.LowestNIC)
 	c.Flags().StringVar(&in, "in", "", "how fast it may receive, as a `RATE` such as 100Mbit; 0 for no limit")
 	c.Flags().StringVar(&out, "out", "", "how fast it may send, as a `RATE`")
 	return c

@@ -65,7 +65,7 @@ func allocate(a *cli.App) *cobra.Command {
 }
 
 func associate(a *cli.App) *cobra.Command {
-	var nic int
+	var nic func() *int
 	c := &cobra.Command{
 		Use: "associate ADDRESS VM", Short: "Give an instance a floating address",
 		Long: `Give an instance a floating address: other hosts reach it there, and see it under that
@@ -74,22 +74,22 @@ most. What its security groups allow comes in. The change takes effect immediate
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			f, err := api.Address(ctx, args[0])
 			if err == nil {
-				_, err = api.ChangeInstance(ctx, args[1], floats(f.Addr, f.Addr, nic))
+				_, err = api.ChangeInstance(ctx, args[1], floats(f.Addr, f.Addr, nic()))
 			}
 			return cli.Done(err, "%s is reached at %s now.", args[1], args[0])
 		}),
 		ValidArgsFunction: a.Completion(cli.Addresses, cli.Instances),
 	}
-	c.Flags().IntVar(&nic, "nic", 0, "give it to the NIC with the index `N`, the first being 0")
+	nic = cli.NICFlag(c, "give it to", cli.LowestNIC)
 	return c
 }
 
 // floats returns the change by which a NIC has a floating address, or the zero Addr, as that of the version of IP of another.
-func floats(version, addr netip.Addr, nic int) wire.InstanceChange {
+func floats(version, addr netip.Addr, nic *int) wire.InstanceChange {
 	if version.Is6() {
-		return wire.InstanceChange{Floating6: &addr, NIC: &nic}
+		return wire.InstanceChange{Floating6: &addr, NIC: nic}
 	}
-	return wire.InstanceChange{Floating: &addr, NIC: &nic}
+	return wire.InstanceChange{Floating: &addr, NIC: nic}
 }
 
 func disassociate(a *cli.App) *cobra.Command {
@@ -102,13 +102,14 @@ func disassociate(a *cli.App) *cobra.Command {
 			if f.Instance == "" {
 				return "", seedbed.Errorf(seedbed.ErrConflict, "no instance has %s", args[0])
 			}
-			_, err = api.ChangeInstance(ctx, seedbed.ParseInstanceName(f.Instance).Name, floats(f.Addr, netip.Addr{}, f.NIC))
+			_, err = api.ChangeInstance(ctx, seedbed.ParseInstanceName(f.Instance).Name, floats(f.Addr, netip.Addr{}, &f.NIC))
 			return cli.Done(err, "Took %s from %s.", args[0], f.Instance)
 		}, cli.Addresses)
 }
 
 func assign(a *cli.App) *cobra.Command {
-	var nic, count, count6 int
+	var count, count6 int
+	var nic func() *int
 	var take bool
 	c := &cobra.Command{
 		Use: "assign VM [ADDRESS...]", Short: "Give a NIC secondary addresses",
@@ -116,7 +117,7 @@ func assign(a *cli.App) *cobra.Command {
 The guest may use them at once. Its metadata lists them at local-ipv4s and ipv6s, from which
 many guests configure them when they boot; DHCP gives only the first address of a NIC.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			r := wire.InstanceChange{NIC: &nic, AssignCount: count, AssignCount6: count6, Take: take}
+			r := wire.InstanceChange{NIC: nic(), AssignCount: count, AssignCount6: count6, Take: take}
 			for _, text := range args[1:] {
 				addr, err := netip.ParseAddr(text)
 				if err != nil {
@@ -139,19 +140,19 @@ many guests configure them when they boot; DHCP gives only the first address of 
 				return err
 			}
 			var had []netip.Addr
-			if at := seedbed.NICAt(before.NICs, nic); at >= 0 {
-				had = before.NICs[at].Secondary
-			}
 			var now seedbed.NIC
-			if at := seedbed.NICAt(i.NICs, nic); at >= 0 {
+			if at, err := i.NIC(nic()); err == nil {
 				now = i.NICs[at]
 			}
+			if at := seedbed.NICAt(before.NICs, now.Index); at >= 0 {
+				had = before.NICs[at].Secondary
+			}
 			added := slices.DeleteFunc(slices.Clone(now.Secondary), func(a netip.Addr) bool { return slices.Contains(had, a) })
-			return a.Tell(nil, now, "Assigned %s to NIC %d of %s.", texts(added), nic, i.Name)
+			return a.Tell(nil, now, "Assigned %s to NIC %d of %s.", texts(added), now.Index, i.Name)
 		}),
 		ValidArgsFunction: a.Completion(cli.Instances),
 	}
-	c.Flags().IntVar(&nic, "nic", 0, "give them to the NIC with the index `N`, the first being 0")
+	nic = cli.NICFlag(c, "give them to", cli.LowestNIC)
 	c.Flags().BoolVar(&take, "take", false, "take those ADDRESSes that another NIC of the project has as secondary ones from it")
 	c.Flags().IntVar(&count, "count", 0, "give it `N` that are free, besides those ADDRESSes (default: 1 without any)")
 	c.Flags().IntVar(&count6, "count6", 0, "give it `N` IPv6 addresses that are free, besides the others")
@@ -159,16 +160,16 @@ many guests configure them when they boot; DHCP gives only the first address of 
 }
 
 func unassign(a *cli.App) *cobra.Command {
-	var nic int
+	var nic func() *int
 	c := a.Removal("unassign VM ADDRESS", "Take a secondary address from a NIC", "Take address %[2]s from %[1]s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			addr, err := netip.ParseAddr(args[1])
 			if err != nil {
 				return "", cli.Usagef("%q is not an address", args[1])
 			}
-			_, err = api.ChangeInstance(ctx, args[0], wire.InstanceChange{Unassign: []netip.Addr{addr}, NIC: &nic})
+			_, err = api.ChangeInstance(ctx, args[0], wire.InstanceChange{Unassign: []netip.Addr{addr}, NIC: nic()})
 			return cli.Done(err, "Took %s from %s.", addr, args[0])
 		}, cli.Instances)
-	c.Flags().IntVar(&nic, "nic", 0, "take it from the NIC with the index `N`, the first being 0")
+	nic = cli.NICFlag(c, "take it from", cli.LowestNIC)
 	return c
 }

@@ -37,7 +37,7 @@ func forwardCommand(a *cli.App) *cobra.Command {
 func target(f seedbed.ForwardTo) string { return fmt.Sprintf("%s:%s", f.Addr, f.Ports()) }
 
 func addForward(a *cli.App) *cobra.Command {
-	var nic int
+	var nic func() *int
 	var f seedbed.Forward
 	c := &cobra.Command{
 		Use: "add VM LISTEN [PORT]", Short: "Send what comes to a port of the nodes to an instance",
@@ -56,34 +56,36 @@ effect immediately.`,
 					return "", cli.Usagef("%v", err)
 				}
 			}
-			i, err := api.ChangeInstance(ctx, args[0], wire.InstanceChange{Forward: []seedbed.Forward{f}, NIC: &nic})
+			i, err := api.ChangeInstance(ctx, args[0], wire.InstanceChange{Forward: []seedbed.Forward{f}, NIC: nic()})
 			if err != nil {
 				return "", err
 			}
 			to := seedbed.ForwardTo{Forward: f}
-			if at := seedbed.NICAt(i.NICs, nic); at >= 0 {
-				to.Addr = i.NICs[at].Addr
+			if at, err := i.NIC(nic()); err == nil {
+				if to.Addr = i.NICs[at].Addr; f.Listen.Addr.Is6() {
+					to.Addr = i.NICs[at].Addr6
+				}
 			}
 			return fmt.Sprintf("%s of node %s goes to %s of %s now.", f.Listen, cmp.Or(i.Node, "?"), target(to), args[0]), nil
 		}),
 		ValidArgsFunction: a.Completion(cli.Instances),
 	}
-	c.Flags().IntVar(&nic, "nic", 0, "send it to the NIC with the index `N`, the first being 0")
+	nic = cli.NICFlag(c, "send it to", cli.LowestNIC)
 	c.Flags().StringVar(&f.Description, "description", "", "description as `TEXT`")
 	return c
 }
 
 func removeForward(a *cli.App) *cobra.Command {
-	var nic int
+	var nic func() *int
 	c := a.Removal("remove VM LISTEN", "Remove a forward to an instance", "End forward %[2]s to %[1]s and its connections",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			l, err := seedbed.ParseListen(args[1])
 			if err != nil {
 				return "", cli.Usagef("%v", err)
 			}
-			_, err = api.ChangeInstance(ctx, args[0], wire.InstanceChange{Unforward: []seedbed.Listen{l}, NIC: &nic})
+			_, err = api.ChangeInstance(ctx, args[0], wire.InstanceChange{Unforward: []seedbed.Listen{l}, NIC: nic()})
 			return cli.Done(err, "Removed forward %s.", l)
 		}, cli.Instances)
-	c.Flags().IntVar(&nic, "nic", 0, "that of the NIC with the index `N`, the first being 0")
+	nic = cli.NICFlag(c, "that of", cli.LowestNIC)
 	return c
 }

@@ -16,6 +16,7 @@ import (
 // traceCommand returns the command that shows the way of a packet.
 func traceCommand(a *cli.App) *cobra.Command {
 	var q client.TraceQuery
+	var nic func() *int
 	c := &cobra.Command{
 		Use: "trace VM [ADDRESS[:PORT]]", Short: "Show which way a packet of an instance takes, and what stops it",
 		Long: `Show which way a packet of an instance takes, hop by hop, and which rule stops it: one to
@@ -30,6 +31,7 @@ the program at the other end answers, it does not show; see seedbed doctor.`,
 				return err
 			}
 		}
+		q.NIC = nic()
 		all, err := api.Trace(ctx, args[0], q)
 		if err != nil {
 			return err
@@ -44,7 +46,7 @@ the program at the other end answers, it does not show; see seedbed doctor.`,
 		}
 		return a.ShowTable(all, []string{"packet", "at", "result", "detail"}, rows, "")
 	})
-	c.Flags().IntVar(&q.NIC, "nic", 0, "trace packets of the NIC with the index `N`, the first being 0")
+	nic = cli.NICFlag(c, "trace packets of", cli.LowestNIC)
 	c.Flags().StringVar(&q.Protocol, "protocol", "", "`PROTOCOL`: tcp, udp or icmp (default: tcp with a port, or else icmp)")
 	return c
 }

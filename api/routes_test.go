@@ -89,7 +89,8 @@ func TestLife(t *testing.T) {
 	expect("GET", "/instances/web1/trace?to=192.0.2.1&port=443", "", 200, `"to":"192.0.2.1","protocol":"tcp","port":443`)
 	expect("GET", "/instances/web1/trace?to=10.99.0.2", "", 200, `"protocol":"icmp"`, "NIC 0 of web1")
 	for query, want := range map[string]string{
-		"nic=9": "has no NIC 9", "nic=x": "nic", "port=80": "to is missing", "to=web2": "is not an address", "to=ff02::1&port=80": "of another host",
+		"nic=9": "has no NIC 9", "nic=x": "nic", "port=80": "to is missing",
+		"to=web2": "is not an address", "to=ff02::1&port=80": "of another host",
 		"to=127.0.0.1&port=80": "of another host",
 		"to=192.0.2.1&port=0":  "port", "to=192.0.2.1&protocol=udp": "port is missing", "to=192.0.2.1&protocol=sctp": "tcp, udp or icmp",
 	} {

@@ -5,4 +5,4 @@
 ALTER TABLE nic ADD COLUMN state text NOT NULL DEFAULT '';
 ALTER TABLE nic ADD COLUMN added integer NOT NULL DEFAULT 0;
 
-UPDATE version SET schema = 46, min_program = 46;
+UPDATE version SET schema = 47, min_program = 47;

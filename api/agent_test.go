@@ -1,11 +1,16 @@
 package api_test
 
 import (
+	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
 	"seedbed/api/client"
@@ -19,12 +24,27 @@ func TestGuestExec(t *testing.T) {
 	run := func(body string, header ...string) response {
 		return s.do(t, "POST", "/api/v1/instances/web1/exec", body, header...)
 	}
-	if r := run(`{"path":"echo","arguments":["hunter2"]}`); r.status != 200 ||
-		!strings.Contains(r.body, base64.StdEncoding.EncodeToString([]byte("hunter2\n"))) {
-		t.Fatalf("%+v", r)
-	}
-	if r := run(`{"path":"cat","data":"aHVudGVyMg=="}`); r.status != 200 || !strings.Contains(r.body, "aHVudGVyMg==") {
-		t.Errorf("%+v", r)
+	for body, want := range map[string]string{
+		`{"path":"echo","arguments":["hunter2"]}`: base64.StdEncoding.EncodeToString([]byte("hunter2\n")),
+		`{"path":"cat","data":"aHVudGVyMg=="}`:    "aHVudGVyMg==",
+	} {
+		begun := run(body, "Idempotency-Key", rand.Text())
+		var p seedbed.GuestProcess
+		if err := json.Unmarshal([]byte(begun.body), &p); err != nil || begun.status != 200 {
+			t.Fatalf("%+v: %v", begun, err)
+		}
+		if diff := cmp.Diff(seedbed.GuestProcess{ID: p.ID}, p); diff != "" {
+			t.Errorf("the answer that is kept has more than the ID (-want +got):\n%s", diff)
+		}
+		at := fmt.Sprintf("/api/v1/instances/web1/exec/%d", p.ID)
+		if r := s.do(t, "HEAD", at, ""); r.status != 200 {
+			t.Errorf("%+v", r)
+		}
+		for range 2 {
+			if r := s.do(t, "GET", at, ""); r.status != 200 || !strings.Contains(r.body, want) {
+				t.Errorf("%+v; want %s", r, want)
+			}
+		}
 	}
 	operator := "Bearer " + s.newToken(t, "op", seedbed.RoleOperator)
 	if r := run(`{"path":"echo"}`, "Authorization", operator); r.status != 403 {

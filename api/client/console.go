@@ -51,12 +51,12 @@ func (c *Client) Screenshot(ctx context.Context, name string) ([]byte, error) {
 	return b, err
 }
 
-// GuestExec runs a program in the guest of an instance. If the program goes on after some seconds, GuestWait waits for it.
+// GuestExec starts a program in the guest of an instance, and returns its ID. GuestWait waits for it.
 func (c *Client) GuestExec(ctx context.Context, name string, g seedbed.GuestCommand) (seedbed.GuestProcess, error) {
 	return post[seedbed.GuestProcess](ctx, c, at("/instances", name)+"/exec", g)
 }
 
-// GuestWait waits some seconds for a program in the guest of an instance.
+// GuestWait waits some seconds for a program in the guest of an instance. The output can be asked for again for some minutes.
 func (c *Client) GuestWait(ctx context.Context, name string, process int64) (seedbed.GuestProcess, error) {
 	return get[seedbed.GuestProcess](ctx, c, at("/instances", name)+"/exec/"+strconv.FormatInt(process, 10), nil)
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// exec runs a program in an instance's guest. The audit log has it before it runs.
+// exec runs a program in an instance's guest. The audit log has it before it runs. The answer has no output, because answers to
+// requests with an idempotency key are kept in the database.
 func (r *router) exec(ctx context.Context, c *fiber.Ctx) error {
 	var g seedbed.GuestCommand
 	if err := server.Receive(c, &g); err != nil {
@@ -35,7 +36,7 @@ func (r *router) exec(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return server.Reply(c, fiber.StatusOK, p)
+	return server.Reply(c, fiber.StatusOK, seedbed.GuestProcess{ID: p.ID})
 }
 
 // execWait waits for a program in an instance's guest.

@@ -31,8 +31,8 @@ type Terminals interface {
 	OpenScreen(ctx context.Context, node string, id seedbed.InstanceID) (*duplex.Conn, error)
 	// Screenshot returns what an instance's screen shows, as a PNG.
 	Screenshot(ctx context.Context, node string, id seedbed.InstanceID) ([]byte, error)
-	// GuestExec runs a program in an instance's guest, and GuestWait waits for it. Both return after some seconds if the program
-	// goes on.
+	// GuestExec starts a program in an instance's guest, and returns its ID. GuestWait waits for it. It returns after some seconds if
+	// the program goes on, and can be asked again for the output for some minutes.
 	GuestExec(ctx context.Context, node string, id seedbed.InstanceID, c seedbed.GuestCommand) (seedbed.GuestProcess, error)
 	GuestWait(ctx context.Context, node string, id seedbed.InstanceID, process int64) (seedbed.GuestProcess, error)
 	// OpenGuestFile copies a file from an instance's guest or to it.

@@ -29,9 +29,10 @@ var (
 	Console = Query[ConsoleTail, []byte]{"console"}
 	// Screenshot returns what a domain's screen shows, as a PNG of at most seedbed.MaxScreenshot.
 	Screenshot = Query[DomainRef, []byte]{"screenshot"}
-	// GuestExec has a guest's agent run a program. It returns when the program has exited, or after some seconds.
+	// GuestExec has a guest's agent run a program. It returns only the program's ID.
 	GuestExec = Query[GuestCommand, seedbed.GuestProcess]{"guest-exec"}
-	// GuestWait returns when such a program has exited, or after some seconds. The output is returned once.
+	// GuestWait returns when such a program has exited, or after some seconds. The output can be asked for again for some minutes,
+	// unless the worker restarts.
 	GuestWait = Query[GuestProcess, seedbed.GuestProcess]{"guest-wait"}
 	// DomainXML returns the definitions of domains, without those that do not exist.
 	DomainXML = Query[DomainRefs, map[seedbed.InstanceID]string]{"domain-xml"}

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +30,15 @@ func (l *lab) exec(t *testing.T, id seedbed.InstanceID, c seedbed.GuestCommand) 
 	return effects.GuestExec.Ask(t.Context(), l.Client, effects.GuestCommand{ID: id, Command: c})
 }
 
+// waitFor waits for a program in a guest.
+func (l *lab) waitFor(t *testing.T, id seedbed.InstanceID, p seedbed.GuestProcess) (seedbed.GuestProcess, error) {
+	t.Helper()
+	if p.Exited || p.Stdout != nil {
+		t.Errorf("the answer to the beginning has an end: %+v", p)
+	}
+	return effects.GuestWait.Ask(t.Context(), l.Client, effects.GuestProcess{ID: id, Process: p.ID})
+}
+
 func TestGuestPrograms(t *testing.T) {
 	t.Parallel()
 	l := start(t)
@@ -42,20 +52,59 @@ func TestGuestPrograms(t *testing.T) {
 		{seedbed.GuestCommand{Path: "fail"}, seedbed.GuestProcess{ExitCode: 3, Stderr: []byte("it \x1b[31mfailed\n")}},
 		{seedbed.GuestCommand{Path: "killed"}, seedbed.GuestProcess{Signal: 9, Truncated: true}},
 	} {
-		got, err := l.exec(t, id, tt.ask)
+		begun, err := l.exec(t, id, tt.ask)
 		must(t, tt.ask.Path, err)
+		got, err := l.waitFor(t, id, begun)
+		must(t, tt.ask.Path, err)
+		again, err := l.waitFor(t, id, begun) // the agent has forgotten it
+		must(t, tt.ask.Path, err)
+		if diff := cmp.Diff(got, again); diff != "" {
+			t.Errorf("%s, once more (-first +then):\n%s", tt.ask.Path, diff)
+		}
 		tt.want.Exited, tt.want.ID = true, got.ID
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.ask.Path, diff)
 		}
 	}
-	p, err := l.exec(t, id, seedbed.GuestCommand{Path: "sleep"})
-	if err != nil || p.Exited {
+	begun, err := l.exec(t, id, seedbed.GuestCommand{Path: "sleep"})
+	must(t, "sleep", err)
+	if p, err := l.waitFor(t, id, begun); err != nil || p.Exited {
 		t.Fatalf("a program that goes on: %+v, %v", p, err)
 	}
 	agent.End(7)
-	if p, err = effects.GuestWait.Ask(t.Context(), l.Client, effects.GuestProcess{ID: id, Process: p.ID}); err != nil || p.ExitCode != 7 {
+	if p, err := l.waitFor(t, id, begun); err != nil || p.ExitCode != 7 {
 		t.Errorf("its end: %+v, %v", p, err)
+	}
+}
+
+// TestGuestProgramWhoseAnswerIsLate has who asked leave before the agent answers: the next one gets the answer that the agent
+// gives only once.
+func TestGuestProgramWhoseAnswerIsLate(t *testing.T) {
+	t.Parallel()
+	l := start(t)
+	id, agent := l.withAgent(t)
+	begun, err := l.exec(t, id, seedbed.GuestCommand{Path: "echo", Arguments: []string{"late"}})
+	must(t, "echo", err)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	l.domain.SetAgent(id, func(request []byte) ([]byte, error) {
+		close(asked) // a second question panics
+		<-answer
+		return agent.Answer(request)
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := effects.GuestWait.Ask(ctx, l.Client, effects.GuestProcess{ID: id, Process: begun.ID})
+		left <- err
+	}()
+	<-asked
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("who has left: %v", err)
+	}
+	close(answer)
+	if p, err := l.waitFor(t, id, begun); err != nil || string(p.Stdout) != "late\n" {
+		t.Errorf("the next one: %+v, %v", p, err)
 	}
 }
 
@@ -85,6 +134,17 @@ func TestGuestProgramsThatFail(t *testing.T) {
 		if _, err := l.exec(t, tt.id, tt.ask); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
 			t.Errorf("%s: %v; want %v with %q", tt.name, err, tt.want, tt.text)
 		}
+	}
+	l.domain.SetAgent(id, func(request []byte) ([]byte, error) {
+		if strings.Contains(string(request), "guest-exec-status") {
+			return []byte(`{"return":{"exited":true,"out-data":"` + strings.Repeat("AAAA", 3<<20) + `"}}`), nil
+		}
+		return []byte(`{"return":{"pid":7}}`), nil
+	})
+	begun, err := l.exec(t, id, fine)
+	must(t, "begin", err)
+	if p, err := l.waitFor(t, id, begun); !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "too much") {
+		t.Errorf("too much output: %+v, %v", p, err)
 	}
 	for _, lie := range []string{``, `[]`, `{"return":{}}`, `{"return":7}`, `{"return":{"pid":"x"}}`, `{"return":{"pid":null}}`,
 		`{"return":` + strings.Repeat("[", 20000), `{"return":"` + strings.Repeat("x", 9<<20) + `"}`} {

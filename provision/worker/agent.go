@@ -26,13 +26,16 @@ const (
 	maxAgentAnswer = 8 << 20
 	// maxNothing is how many times in a row an agent may read or write nothing.
 	maxNothing = 100
-	// closeTime limits the closing of a file in a guest.
-	closeTime = 15 * time.Second
+	// closeTime limits the closing of a file in a guest. It is shorter than what the end of Serve may take.
+	closeTime = 3 * time.Second
+	// lookTime limits a question whether a program has exited, which goes on if those who asked leave.
+	lookTime = 30 * time.Second
 )
 
 // agents runs programs and copies files in guests, by their agents. An agent is the guest's: nothing that it answers is trusted.
 type agents struct {
 	hypervisor Hypervisor
+	results    *results
 }
 
 // ask asks an agent, and decodes what it returns.
@@ -64,7 +67,7 @@ func senseless(id seedbed.InstanceID, command string) error {
 	return seedbed.Errorf(seedbed.ErrConflict, "the guest agent of domain %s answers %s with what is not an answer to it", id, command)
 }
 
-// exec starts a program, and waits a while for its exit.
+// exec starts a program. It returns its number, and wait the rest: only what can be asked for again has output.
 func (a agents) exec(ctx context.Context, g effects.GuestCommand) (seedbed.GuestProcess, error) {
 	if err := checkInstance(g.ID); err != nil {
 		return seedbed.GuestProcess{}, err
@@ -85,11 +88,8 @@ func (a agents) exec(ctx context.Context, g effects.GuestCommand) (seedbed.Guest
 	if err != nil {
 		return seedbed.GuestProcess{}, err
 	}
-	p, err := a.wait(ctx, effects.GuestProcess{ID: g.ID, Process: *started.PID})
-	if err != nil { // it runs, and the caller can ask again
-		return seedbed.GuestProcess{ID: *started.PID}, nil
-	}
-	return p, nil
+	a.results.forget(effects.GuestProcess{ID: g.ID, Process: *started.PID})
+	return seedbed.GuestProcess{ID: *started.PID}, nil
 }
 
 // exitStatus is what an agent answers to guest-exec-status.
@@ -103,7 +103,7 @@ type exitStatus struct {
 	ErrCut   bool   `json:"err-truncated"`
 }
 
-// wait waits a while for the exit of a program.
+// wait waits a while for the exit of a program. An agent tells it once; it can be asked for again for some minutes.
 func (a agents) wait(ctx context.Context, g effects.GuestProcess) (seedbed.GuestProcess, error) {
 	p := seedbed.GuestProcess{ID: g.Process}
 	if err := checkInstance(g.ID); err != nil {
@@ -111,17 +111,21 @@ func (a agents) wait(ctx context.Context, g effects.GuestProcess) (seedbed.Guest
 	}
 	end := time.Now().Add(exitTime)
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		s, err := ask[exitStatus](ctx, a, g.ID, "guest-exec-status", map[string]any{"pid": g.Process})
-		if err == nil && (s.Exited == nil || s.ExitCode < math.MinInt32 || s.ExitCode > math.MaxUint32) {
-			err = senseless(g.ID, "guest-exec-status")
-		}
+		l, err := a.results.look(g, func() (seedbed.GuestProcess, error) {
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTime)
+			defer cancel()
+			return a.status(limited, g)
+		})
 		if err != nil {
 			return p, err
 		}
-		if *s.Exited {
-			p.Exited, p.ExitCode, p.Signal = true, int(s.ExitCode), s.Signal
-			p.Stdout, p.Stderr, p.Truncated = s.Out, s.Err, s.OutCut || s.ErrCut
-			return p, nil
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return p, ctx.Err()
+		}
+		if l.err != nil || l.process.Exited {
+			return l.process, l.err
 		}
 		if time.Now().Add(pause).After(end) {
 			return p, nil
@@ -132,6 +136,21 @@ func (a agents) wait(ctx context.Context, g effects.GuestProcess) (seedbed.Guest
 			return p, ctx.Err()
 		}
 	}
+}
+
+// status asks an agent whether a program has exited.
+func (a agents) status(ctx context.Context, g effects.GuestProcess) (seedbed.GuestProcess, error) {
+	p := seedbed.GuestProcess{ID: g.Process}
+	s, err := ask[exitStatus](ctx, a, g.ID, "guest-exec-status", map[string]any{"pid": g.Process})
+	if err == nil && (s.Exited == nil || s.ExitCode < math.MinInt32 || s.ExitCode > math.MaxUint32) {
+		err = senseless(g.ID, "guest-exec-status")
+	}
+	if err != nil || !*s.Exited {
+		return p, err
+	}
+	p.Exited, p.ExitCode, p.Signal = true, int(s.ExitCode), s.Signal
+	p.Stdout, p.Stderr, p.Truncated = s.Out, s.Err, s.OutCut || s.ErrCut
+	return p, nil
 }
 
 // copy serves the copy of one file.

@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"seedbed"
 	"seedbed/provision/effects"
@@ -104,7 +105,7 @@ func (s *Server) handleDomains(h effects.Handlers) {
 	effects.Watch.Handle(h, s.hypervisor.Watch)
 	effects.OpenConsole.Handle(h, s.consoles.talk)
 	effects.OpenScreen.Handle(h, s.screens.talk)
-	agents := agents{s.hypervisor}
+	agents := agents{s.hypervisor, newResults(time.Now)}
 	effects.GuestExec.Handle(h, agents.exec)
 	effects.GuestWait.Handle(h, agents.wait)
 	effects.OpenGuestFile.Handle(h, agents.copy)

@@ -50,6 +50,13 @@ type seat struct {
 
 // sit starts a program at a terminal.
 func sit(ts *testscript.TestScript, args ...string) *seat {
+	s := newSeat(ts, args...)
+	s.start(ts)
+	return s
+}
+
+// newSeat returns a program that is to be started at a terminal.
+func newSeat(ts *testscript.TestScript, args ...string) *seat {
 	person, program, err := pty()
 	ts.Check(err)
 	s := &seat{person: person, program: program, done: make(chan error, 1)}
@@ -58,12 +65,16 @@ func sit(ts *testscript.TestScript, args ...string) *seat {
 	for _, name := range []string{"PATH", "HOME", "SEEDBED_SOCKET"} {
 		s.cmd.Env = append(s.cmd.Env, name+"="+ts.Getenv(name))
 	}
+	return s
+}
+
+func (s *seat) start(ts *testscript.TestScript) {
 	ts.Check(s.cmd.Start())
 	go func() { s.done <- s.cmd.Wait() }()
 	go func() {
 		b := make([]byte, 4096)
 		for {
-			n, err := person.Read(b)
+			n, err := s.person.Read(b)
 			s.mu.Lock()
 			s.shown.Write(b[:n])
 			s.mu.Unlock()
@@ -74,10 +85,9 @@ func sit(ts *testscript.TestScript, args ...string) *seat {
 	}()
 	ts.Defer(func() {
 		_ = s.cmd.Process.Kill() // it may have ended
-		person.Close()
-		program.Close()
+		s.person.Close()
+		s.program.Close()
 	})
-	return s
 }
 
 // shows waits until the terminal has shown a text, and forgets what it has shown until then.
@@ -152,6 +162,8 @@ func TestConsole(t *testing.T) {
 
 // viewers runs seedbed vm vnc with its arguments, and views the screen of web1 twice at once at the address that it prints.
 func viewers(ts *testscript.TestScript, _ bool, args []string) {
+	deaf := slices.Contains(args, "--deaf") // a viewer that reads nothing, which is not to hold Ctrl-C up
+	args = slices.DeleteFunc(args, func(a string) bool { return a == "--deaf" })
 	cmd := exec.Command(filepath.Join(tools, "seedbed"), append([]string{"vm", "vnc", "web1"}, args...)...)
 	cmd.Dir = ts.Getenv("WORK")
 	for _, name := range []string{"PATH", "HOME", "SEEDBED_SOCKET"} {
@@ -186,6 +198,11 @@ func viewers(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(c.SetDeadline(time.Now().Add(lab.Patience)))
 		_, err = drivertest.View(c)
 		ts.Check(err)
+		for range 64 {
+			if deaf {
+				ts.Check(drivertest.Ask(c)) // for more than the sockets between them hold
+			}
+		}
 		if once {
 			c.Close()
 			ts.Check(<-ended)
@@ -193,9 +210,17 @@ func viewers(ts *testscript.TestScript, _ bool, args []string) {
 			return
 		}
 	}
+	if deaf {
+		time.Sleep(time.Second) // until they are full
+	}
 	ts.Check(cmd.Process.Signal(os.Interrupt))
-	ts.Check(<-ended)
-	ended <- nil
+	select {
+	case err := <-ended:
+		ts.Check(err)
+		ended <- nil
+	case <-time.After(lab.Patience):
+		ts.Fatalf("vm vnc has not ended within %s of the interrupt", lab.Patience)
+	}
 }
 
 // TestScreen has viewers of VNC at the addresses that the tool opens for them.

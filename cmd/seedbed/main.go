@@ -17,7 +17,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	a := &cli.App{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Terminal: cli.IsTerminal(os.Stdout),
+		Terminal: cli.IsTerminal(os.Stdout), ErrTerminal: cli.IsTerminal(os.Stderr),
 		Getenv:   os.Getenv,
 		Now:      time.Now,
 		Commands: commands,

@@ -2,6 +2,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,14 +20,17 @@ type App struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Terminal bool // whether Out is a terminal
-	Getenv   func(string) string
-	Now      func() time.Time
-	Commands func(*App) []*cobra.Command // the tool's commands
+	// ErrTerminal is whether Err is one.
+	ErrTerminal bool
+	Getenv      func(string) string
+	Now         func() time.Time
+	Commands    func(*App) []*cobra.Command // the tool's commands
 
 	Flags   GlobalFlags
 	job     seedbed.JobOptions          // of the jobs that the command starts
 	format  string                      // one of formats, set before a command runs
 	bound   map[*cobra.Command][]*Bound // by the command whose fields they set
+	failsAs map[*cobra.Command]int      // see FailAs
 	started bool                        // the command line was valid, and its command has begun
 }
 
@@ -51,7 +55,31 @@ func (a *App) Main(ctx context.Context, args []string) int {
 	if _, said := errors.AsType[usageError](err); status == exitUsage && !said {
 		fmt.Fprintln(a.Err, "usage:", c.UseLine())
 	}
+	if _, elsewhere := errors.AsType[programStatus](err); err != nil && !elsewhere {
+		return cmp.Or(a.failsAs[c], status)
+	}
 	return status
+}
+
+// FailAs makes a command end with that exit status whenever it fails by itself: the others are those of a program elsewhere.
+func (a *App) FailAs(c *cobra.Command, status int) {
+	if a.failsAs == nil {
+		a.failsAs = map[*cobra.Command]int{}
+	}
+	a.failsAs[c] = status
+}
+
+// GuestOutputs returns the outputs for the text of a guest. What is a terminal is kept from being controlled by it, unless raw is
+// set; what is not gets every byte.
+func (a *App) GuestOutputs(raw bool) (out, err io.Writer) {
+	out, err = a.Out, a.Err
+	if a.Terminal && !raw {
+		out = NewSafeWriter(out)
+	}
+	if a.ErrTerminal && !raw {
+		err = NewSafeWriter(err)
+	}
+	return out, err
 }
 
 // These are the exit statuses that longHelp documents.
@@ -80,13 +108,17 @@ func (e timedOut) Error() string { return e.msg }
 // TimedOutf returns the error when --timeout has passed.
 func TimedOutf(format string, args ...any) error { return timedOut{fmt.Sprintf(format, args...)} }
 
-// programStatus is the exit status of a program elsewhere, which the tool's is to be. The program has said everything.
-type programStatus int
+// programStatus is the exit status of a program elsewhere, which the tool's is to be. Without a message, the program has said everything.
+type programStatus struct {
+	code int
+	msg  string
+}
 
-func (programStatus) Error() string { return "" }
+func (p programStatus) Error() string { return p.msg }
 
-// Exit returns the error that ends the tool as a program elsewhere has ended: with its exit code, which is not 0.
-func Exit(code int) error { return programStatus(code) }
+// Exit returns the error that ends the tool as a program elsewhere has ended: with its exit code, which is not 0. The message may
+// be empty.
+func Exit(code int, msg string) error { return programStatus{code, msg} }
 
 // status returns the exit status for an error. For several objects it is the one that all failures
 // have, and otherwise that of a failure.
@@ -104,10 +136,10 @@ func (a *App) status(err error) int {
 		return first
 	}
 	if p, ok := errors.AsType[programStatus](err); ok {
-		if p&0xff == 0 { // Windows has larger ones
+		if p.code&0xff == 0 { // Windows has larger ones
 			return exitFailed
 		}
-		return int(p & 0xff)
+		return p.code & 0xff
 	}
 	if _, ok := errors.AsType[usageError](err); ok || !a.started {
 		return exitUsage

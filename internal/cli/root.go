@@ -37,7 +37,8 @@ Exit status:
   3  a named object does not exist
   4  it was refused: invalid, exists already, in use, not allowed, no room
   5  it took longer than --timeout; the job continues
-For several objects it is the status that all failures have, otherwise 1.`
+For several objects it is the status that all failures have, otherwise 1.
+"vm exec" has the status of its program, or 255 if it fails by itself.`
 
 // GlobalFlags are the flags of every command.
 type GlobalFlags struct {

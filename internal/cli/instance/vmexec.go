@@ -4,184 +4,212 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"seedbed"
 	"seedbed/api/client"
-	"seedbed/api/wire"
 	"seedbed/internal/cli"
-	"seedbed/internal/durable"
+)
+
+const (
+	// execFailed is the exit status of vm exec when no program says it, as that of ssh.
+	execFailed = 255
+	// execSignal is added to the number of the signal that ended a program, as shells do.
+	execSignal = 128
+	// execInterrupted is the exit status after Ctrl-C.
+	execInterrupted = execSignal + 2
+	// waitAgain is how long the end of a program is asked for while the API or the agent does not answer.
+	waitAgain = time.Minute
 )
 
 func vmExec(a *cli.App) *cobra.Command {
-	var input bool
-	var timeout time.Duration
+	x := execution{a: a}
 	c := &cobra.Command{
 		Use: "exec NAME -- PROGRAM [ARGUMENT...]", Short: "Run a program in an instance's guest, by its agent",
 		Long: `Run a program in an instance's guest. The QEMU guest agent there runs it, as root, without a
-shell: for one, run sh -c 'COMMANDS'. Its output is shown when it has exited, and its exit
-code is the command's. With -i the program gets the standard input, at most 1 MiB.
-The program goes on in the guest if the command is interrupted, or --timeout ends it.`,
-		Args: cobra.MinimumNArgs(2),
+shell: for one, run sh -c 'COMMANDS'. Its output is shown when it has exited. With -i the
+program gets the standard input, at most 1 MiB.
+
+The exit status is that of the program, 128 and the number of the signal that has ended it, or
+255 if the command itself fails, such as when no agent answers or --timeout has passed.
+
+The program goes on in the guest if the command is interrupted, or --timeout ends it. The
+command then says its ID, and --wait ID takes it up again. The end of a program can be asked
+for again for 10 minutes.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			g := seedbed.GuestCommand{Path: args[1], Arguments: args[2:]}
-			if input {
-				var err error
-				if g.Data, err = cli.ReadLimited(a.In, "the input", seedbed.MaxGuestInput); err != nil {
-					return err
-				}
-			}
-			if timeout > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, timeout)
-				defer cancel()
-			}
-			p, err := api.GuestExec(ctx, args[0], g)
-			for err == nil && !p.Exited {
-				p, err = api.GuestWait(ctx, args[0], p.ID)
-			}
-			if timeout > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return cli.TimedOutf("%s has not exited within %s: it goes on in the guest of %s", args[1], timeout, args[0])
-			}
-			if err != nil {
-				return err
-			}
-			return showProcess(a, args[1], p)
+			x.api, x.name, x.args = api, args[0], args[1:]
+			return x.run(ctx)
 		}),
 	}
-	c.Flags().BoolVarP(&input, "stdin", "i", false, "give the program the standard input")
-	c.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait for its end (default: without a limit)")
+	c.Args = x.checkArgs
+	f := c.Flags()
+	f.BoolVarP(&x.input, "stdin", "i", false, "give the program the standard input")
+	f.DurationVar(&x.timeout, "timeout", 0, "how long to wait for its end (default: without a limit)")
+	f.Int64Var(&x.id, "wait", 0, "start nothing, and wait for the program with this `ID`")
+	f.BoolVar(&x.raw, "raw", false, "pass the guest's control characters to the terminal")
+	c.MarkFlagsMutuallyExclusive("wait", "stdin")
+	a.FailAs(c, execFailed)
 	return c
 }
 
-// showProcess shows what a program in a guest has printed, and returns its exit code as an error unless it is 0.
-func showProcess(a *cli.App, program string, p seedbed.GuestProcess) error {
-	if a.JSON() {
-		if err := a.PrintJSON(p); err != nil {
-			return err
-		}
-	} else {
-		for _, o := range []struct {
-			to   io.Writer
-			text []byte
-		}{{a.Out, p.Stdout}, {a.Err, p.Stderr}} {
-			if a.Terminal {
-				o.to = cli.NewSafeWriter(o.to)
-			}
-			if _, err := o.to.Write(o.text); err != nil {
-				return err
-			}
-		}
-	}
+// execution is one run of vm exec.
+type execution struct {
+	a          *cli.App
+	api        *client.Client
+	name       string
+	args       []string
+	input, raw bool
+	waits      bool // for the program with that ID
+	timeout    time.Duration
+	id         int64
+}
+
+// checkArgs requires -- before the program: its flags are not the command's.
+func (x *execution) checkArgs(c *cobra.Command, args []string) error {
+	x.waits = c.Flags().Changed("wait")
+	dash := c.ArgsLenAtDash()
 	switch {
-	case p.Signal != 0:
-		return seedbed.Errorf(seedbed.ErrConflict, "%s was ended by signal %d", program, p.Signal)
-	case p.Truncated:
-		return seedbed.Errorf(seedbed.ErrConflict, "%s has printed more than the guest agent keeps: the end is missing", program)
-	case p.ExitCode != 0:
-		return cli.Exit(p.ExitCode)
+	case len(args) == 0 || dash == 0:
+		return errors.New("the argument NAME is missing")
+	case x.waits && len(args) > 1:
+		return fmt.Errorf("the argument %q is one too many: --wait starts no program", args[1])
+	case !x.waits && len(args) == 1:
+		return errors.New("the argument PROGRAM is missing")
+	case !x.waits && dash != 1:
+		return fmt.Errorf("the argument %q is one too many: expected -- before the program", args[1])
 	}
 	return nil
 }
 
-func vmCopy(a *cli.App) *cobra.Command {
-	c := &cobra.Command{
-		Use: "cp FROM TO", Short: "Copy a file from an instance's guest or to it, by its agent",
-		Long: `Copy a file from an instance's guest, or to it. One of FROM and TO is NAME:PATH, a path in the
-guest, and the other a file of this host; - is the standard input or output. The QEMU guest
-agent reads and writes as root. A file in the guest is written in place, with the owner and
-the mode that it has, so an interrupted copy leaves a part of it. It has at most 1 GiB.`,
-		Args: cobra.ExactArgs(2),
-		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			from, fromPath, fromGuest := guestPath(args[0])
-			to, toPath, toGuest := guestPath(args[1])
-			switch {
-			case fromGuest == toGuest:
-				return cli.Usagef("one of %q and %q must be in a guest, as NAME:PATH, and the other on this host (./a:b has no guest)",
-					args[0], args[1])
-			case toGuest:
-				return sendFile(ctx, a, api, args[0], to, toPath)
+// program is the program in messages.
+func (x *execution) program() string {
+	if x.waits {
+		return fmt.Sprintf("the program %d", x.id)
+	}
+	return x.args[0]
+}
+
+// again is how the program is taken up again.
+func (x *execution) again() string { return fmt.Sprintf("seedbed vm exec %s --wait %d", x.name, x.id) }
+
+func (x *execution) run(ctx context.Context) error {
+	limited := ctx
+	if x.timeout > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, x.timeout)
+		defer cancel()
+	}
+	if !x.waits {
+		if err := x.start(ctx, limited); err != nil {
+			return err
+		}
+	}
+	p, err := x.wait(limited)
+	switch {
+	case err == nil:
+		return x.show(p)
+	case ctx.Err() != nil:
+		return cli.Exit(execInterrupted, fmt.Sprintf("%s goes on in the guest of %s: %s waits for its end", x.program(), x.name, x.again()))
+	case limited.Err() != nil:
+		return cli.TimedOutf("%s has not exited within %s: it goes on in the guest of %s, and %s waits for its end",
+			x.program(), x.timeout, x.name, x.again())
+	case errors.Is(err, seedbed.ErrUnavailable):
+		return fmt.Errorf("%w: the program may go on, and %s waits for its end", err, x.again())
+	}
+	return fmt.Errorf("the end of %s, which has the ID %d: %w", x.program(), x.id, err)
+}
+
+// start starts the program. ctx ends before limited if the user interrupts the command.
+func (x *execution) start(ctx, limited context.Context) error {
+	ended := func(what string) error {
+		if ctx.Err() != nil {
+			return cli.Exit(execInterrupted, what)
+		}
+		return cli.TimedOutf("%s: --timeout %s has passed", what, x.timeout)
+	}
+	g := seedbed.GuestCommand{Path: x.args[0], Arguments: x.args[1:]}
+	if x.input {
+		type read struct {
+			data []byte
+			err  error
+		}
+		done := make(chan read, 1)
+		// A read of a terminal cannot be interrupted, so this goroutine may end with the program.
+		go func() {
+			data, err := cli.ReadLimited(x.a.In, "the input", seedbed.MaxGuestInput)
+			done <- read{data, err}
+		}()
+		select {
+		case r := <-done:
+			if r.err != nil {
+				return r.err
 			}
-			return fetchFile(ctx, a, api, from, fromPath, args[1])
-		}),
+			g.Data = r.data
+		case <-limited.Done():
+			return ended(fmt.Sprintf("%s was not started, because its input has not ended", x.program()))
+		}
 	}
-	return c
+	p, err := x.api.GuestExec(limited, x.name, g)
+	if err != nil && limited.Err() != nil {
+		return ended(fmt.Sprintf("no answer came, so it is not known whether %s runs in the guest of %s", x.program(), x.name))
+	}
+	x.id = p.ID
+	return err
 }
 
-// guestPath parses NAME:PATH. A path of this host with a colon has a slash before it.
-func guestPath(s string) (name, path string, ok bool) {
-	name, path, ok = strings.Cut(s, ":")
-	if !ok || name == "" || path == "" || strings.Contains(name, "/") {
-		return "", "", false
+// wait waits for the end of the program. It is patient with an API or an agent that does not answer.
+func (x *execution) wait(ctx context.Context) (seedbed.GuestProcess, error) {
+	var since time.Time // it does not answer
+	for {
+		p, err := x.api.GuestWait(ctx, x.name, x.id)
+		switch {
+		case err == nil && p.Exited:
+			return p, nil
+		case err == nil:
+			since = time.Time{}
+			continue
+		case ctx.Err() != nil || !errors.Is(err, seedbed.ErrUnavailable):
+			return p, err
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) > waitAgain:
+			return p, err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return p, ctx.Err()
+		}
 	}
-	return name, path, true
 }
 
-func sendFile(ctx context.Context, a *cli.App, api *client.Client, file, name, path string) error {
-	in := a.In
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
+// show shows what the program has printed, and returns its exit code as an error unless it is 0.
+func (x *execution) show(p seedbed.GuestProcess) error {
+	if x.a.JSON() {
+		if err := x.a.PrintJSON(p); err != nil {
 			return err
 		}
-		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
+	} else {
+		out, text := x.a.GuestOutputs(x.raw)
+		if _, err := out.Write(p.Stdout); err != nil {
 			return err
 		}
-		if info.IsDir() || info.Size() > int64(seedbed.MaxGuestFile) {
-			return cli.Usagef("%s: expected a file of at most %s", file, seedbed.MaxGuestFile)
+		if _, err := text.Write(p.Stderr); err != nil {
+			return err
 		}
-		in = f
 	}
-	s, err := api.OpenFile(ctx, name, wire.FileRequest{Path: path, Write: true})
-	if err != nil {
-		return err
+	if p.Truncated {
+		fmt.Fprintf(x.a.Err, "seedbed: %s has printed more than the guest agent keeps: the end is missing\n", cli.OneLine(x.program()))
 	}
-	defer s.Close()
-	stop := context.AfterFunc(ctx, s.Close)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := io.Copy(io.Discard, s)
-		ended <- err
-		s.Close() // which ends a copy that goes on
-	}()
-	_, err = io.Copy(s.Conn, in)
-	if err == nil {
-		err = client.EndFile(s)
+	switch {
+	case p.Signal > 0 && p.Signal < execSignal:
+		return cli.Exit(execSignal+int(p.Signal), fmt.Sprintf("%s was ended by signal %d", x.program(), p.Signal))
+	case p.Signal != 0: // of Windows
+		return cli.Exit(execFailed, fmt.Sprintf("%s was ended by exception %#x", x.program(), uint32(p.Signal)))
+	case p.ExitCode != 0:
+		return cli.Exit(p.ExitCode, "")
 	}
-	select {
-	case <-s.Done(): // the other side has said why
-		return <-ended
-	default:
-	}
-	if err != nil {
-		s.Close()
-		return fmt.Errorf("copy %s: %w", file, err)
-	}
-	return <-ended
-}
-
-func fetchFile(ctx context.Context, a *cli.App, api *client.Client, name, path, file string) error {
-	s, err := api.OpenFile(ctx, name, wire.FileRequest{Path: path})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	stop := context.AfterFunc(ctx, s.Close)
-	defer stop()
-	if file == "-" {
-		_, err := io.Copy(a.Out, s)
-		return err
-	}
-	return durable.Write(file, 0o600, func(w io.Writer) error {
-		_, err := io.Copy(w, s)
-		return err
-	})
+	return nil
 }

@@ -24,13 +24,19 @@ var (
 // notVNC is a type of messages that there is not, for which a server ends a session.
 const notVNC = 0xff
 
+// updateRequest is the type of messages that ask for pixels, and updateLength how long they are (RFC 6143, 7.5.3).
+const (
+	updateRequest = 3
+	updateLength  = 10
+)
+
 // The size of the screens of domains in memory, in pixels.
 const (
 	screenWidth  = 640
 	screenHeight = 480
 )
 
-// OpenScreen implements worker.Terminal. The screen of a domain in memory shows nothing, and reads what is sent to it.
+// OpenScreen implements worker.Terminal. The screen of a domain in memory is black, and reads what is sent to it.
 func (h *Hypervisor) OpenScreen(ctx context.Context, id seedbed.InstanceID) (screen net.Conn, err error) {
 	err = h.effect(ctx, "OpenScreen", func() error {
 		d, err := h.screenOf(ctx, id)
@@ -46,8 +52,14 @@ func (h *Hypervisor) OpenScreen(ctx context.Context, id seedbed.InstanceID) (scr
 				return
 			}
 			for b := make([]byte, 1<<10); ; {
-				if _, err := server.Read(b); err != nil || b[0] == notVNC {
+				n, err := server.Read(b)
+				if err != nil || b[0] == notVNC {
 					return
+				}
+				for ; b[0] == updateRequest && n >= updateLength; n -= updateLength {
+					if _, err := server.Write(blackScreen()); err != nil {
+						return
+					}
 				}
 			}
 		}()
@@ -86,6 +98,23 @@ func serveScreen(c io.ReadWriter, name string) error {
 	size = append(size, 32, 24, 0, 1, 0, 255, 0, 255, 0, 255, 16, 8, 0, 0, 0, 0) // the format of pixels
 	size = binary.BigEndian.AppendUint32(size, uint32(len(name)))
 	_, err := c.Write(append(size, name...))
+	return err
+}
+
+// blackScreen is an update of a whole screen (RFC 6143, 7.6.1).
+func blackScreen() []byte {
+	b := []byte{0, 0, 0, 1, 0, 0, 0, 0}
+	b = binary.BigEndian.AppendUint16(b, screenWidth)
+	b = binary.BigEndian.AppendUint16(b, screenHeight)
+	return append(b, make([]byte, 4+4*screenWidth*screenHeight)...) // its encoding, which is raw, and the pixels
+}
+
+// Ask asks for all pixels of a screen, which a viewer then reads.
+func Ask(c io.Writer) error {
+	b := []byte{updateRequest, 0, 0, 0, 0, 0}
+	b = binary.BigEndian.AppendUint16(b, screenWidth)
+	b = binary.BigEndian.AppendUint16(b, screenHeight)
+	_, err := c.Write(b)
 	return err
 }
 

@@ -6,16 +6,21 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"seedbed"
 	"seedbed/api/client"
 	"seedbed/internal/cli"
 )
+
+// maxViewers is how many viewers there are at a time: a screen has no more sessions.
+const maxViewers = 16
 
 func vmVNC(a *cli.App) *cobra.Command {
 	v := viewing{a: a}
@@ -25,12 +30,15 @@ func vmVNC(a *cli.App) *cobra.Command {
 		Long: `Let a VNC viewer of this host see an instance's screen, and type there. The command prints
 an address of this host, to which viewers connect until it is interrupted (Ctrl-C). Whoever
 may use the address has the screen, and the viewer needs no password. An address is open to
-all users of this host: with --socket it is only open to you.
+all users of this host: with --listen it is only open to you.
 
 With --ticket it only prints the URL of a WebSocket, such as for noVNC. One connection can be
-made to it, within a minute.`,
+made to it, within a minute. The API must be named by --url.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if ticket {
+				if !strings.HasPrefix(api.Where(), "http") {
+					return cli.Usagef("the control socket %s has no URL for browsers: name the API's with --url", api.Where())
+				}
 				t, url, err := api.ScreenTicket(ctx, args[0])
 				return a.ShowPairs(err, t, [][2]string{{"url", url}, {"ticket", t.Ticket}, {"expires", a.Moment(t.Expires)}})
 			}
@@ -40,13 +48,13 @@ made to it, within a minute.`,
 	}
 	f := c.Flags()
 	f.Uint16Var(&v.port, "port", 0, "the port of 127.0.0.1 for viewers (default: a free one)")
-	f.StringVar(&v.socket, "socket", "", "take viewers at this `PATH` of a unix socket instead of a port")
+	f.StringVar(&v.socket, "listen", "", "take viewers at this `PATH` of a unix socket instead of a port")
 	f.BoolVar(&v.once, "once", false, "end when the first viewer has left")
 	f.BoolVar(&ticket, "ticket", false, "only print a URL, and take no viewers")
-	for _, other := range []string{"port", "socket", "once"} {
+	for _, other := range []string{"port", "listen", "once"} {
 		c.MarkFlagsMutuallyExclusive("ticket", other)
 	}
-	c.MarkFlagsMutuallyExclusive("port", "socket")
+	c.MarkFlagsMutuallyExclusive("port", "listen")
 	return c
 }
 
@@ -83,7 +91,13 @@ func (v viewing) run(ctx context.Context) error {
 	defer stop()
 	var viewers sync.WaitGroup
 	defer viewers.Wait()
+	places := make(chan struct{}, maxViewers)
 	for {
+		select { // more wait in the kernel
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
 		viewer, err := ln.Accept()
 		if ctx.Err() != nil {
 			return nil // the user has seen enough
@@ -96,6 +110,7 @@ func (v viewing) run(ctx context.Context) error {
 			return v.show(ctx, viewer)
 		}
 		viewers.Go(func() {
+			defer func() { <-places }()
 			if err := v.show(ctx, viewer); err != nil && ctx.Err() == nil {
 				v.say("a viewer has lost the screen of %s: %s", v.name, cli.OneLine(err.Error()))
 			}
@@ -130,18 +145,12 @@ func (v viewing) listen() (net.Listener, error) {
 	if v.socket == "" {
 		return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(v.port))))
 	}
-	ln, err := net.Listen("unix", v.socket)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(v.socket, 0o600); err != nil {
-		ln.Close()
-		return nil, err
-	}
-	return ln, nil
+	former := unix.Umask(0o177) // nobody else can connect at any moment; the program makes no other file now
+	defer unix.Umask(former)
+	return net.Listen("unix", v.socket)
 }
 
-// show shows the screen to a viewer until one of them ends.
+// show shows the screen to a viewer until one of them ends. It returns an error if that is the screen.
 func (v viewing) show(ctx context.Context, viewer net.Conn) error {
 	defer viewer.Close()
 	screen, err := v.api.OpenScreen(ctx, v.name)
@@ -149,22 +158,29 @@ func (v viewing) show(ctx context.Context, viewer net.Conn) error {
 		return err
 	}
 	defer screen.Close()
-	stop := context.AfterFunc(ctx, screen.Close)
+	stop := context.AfterFunc(ctx, func() {
+		screen.Close()
+		viewer.Close() // which may read nothing
+	})
 	defer stop()
-	left := make(chan struct{})
+	var left atomic.Bool // the viewer has, before the screen has ended
+	over := make(chan struct{})
 	go func() {
-		defer close(left)
-		_, _ = io.Copy(screen.Conn, viewer) // until the viewer or the screen ends
+		defer close(over)
+		typed := &source{r: viewer}
+		_, _ = io.Copy(screen.Conn, typed) // typed and shown say which side has ended
+		if typed.err != nil {
+			left.Store(true)
+		}
 		screen.Close()
 	}()
-	_, err = io.Copy(viewer, screen)
-	viewer.Close()
-	select {
-	case <-screen.Done(): // the viewer has left
+	shown := &source{r: screen}
+	_, err = io.Copy(viewer, shown)
+	if left.Load() || shown.err == nil { // the viewer takes no more
 		err = nil
-	default:
 	}
+	viewer.Close()
 	screen.Close()
-	<-left
+	<-over
 	return err
 }

@@ -4,7 +4,9 @@ package libvirt
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	lv "libvirt.org/go/libvirt"
@@ -30,19 +32,52 @@ func newAgentGate() *cgate.Gate {
 	})
 }
 
-// AskAgent implements worker.Agent. The call to libvirt goes on if the caller leaves, and ends with the agent's time.
+// deafAgents are the guests whose agents have just not answered. They are not asked for a while, so that guests whose agents
+// hang do not hold up the others. The zero value is ready to use.
+type deafAgents struct {
+	mu    sync.Mutex
+	until map[seedbed.InstanceID]time.Time
+}
+
+// deafTime is how long such a guest is not asked.
+const deafTime = 30 * time.Second
+
+// check returns ErrUnavailable for a guest whose agent has just not answered.
+func (a *deafAgents) check(id seedbed.InstanceID, now time.Time) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.until, func(_ seedbed.InstanceID, until time.Time) bool { return !now.Before(until) })
+	if _, deaf := a.until[id]; !deaf {
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrUnavailable, "the guest agent of domain %s has just not answered in time: ask again in %s", id, deafTime)
+}
+
+// add adds a guest.
+func (a *deafAgents) add(id seedbed.InstanceID, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.until == nil {
+		a.until = map[seedbed.InstanceID]time.Time{}
+	}
+	a.until[id] = now.Add(deafTime)
+}
+
+// AskAgent implements worker.Agent. The call to libvirt goes on if the caller leaves, and ends with the agent's time. Until it
+// has really ended, no other call asks this guest, and there is one less for the others.
 func (d *Driver) AskAgent(ctx context.Context, id seedbed.InstanceID, request []byte) ([]byte, error) {
 	what := "ask the guest agent of domain " + string(id)
 	return cgate.Through(ctx, d.agents, what, string(id), func(ctx context.Context) ([]byte, error) {
+		if err := d.deaf.check(id, time.Now()); err != nil {
+			return nil, err
+		}
 		select {
 		case d.asks <- struct{}{}:
 			defer func() { <-d.asks }()
 		case <-ctx.Done():
 			return nil, cgate.GaveUp("the guest agent", what, ctx.Err())
 		}
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
-		defer cancel()
-		return call(limited, d, what, "", func(_ context.Context, conn *lv.Connect) ([]byte, error) {
+		return connected(ctx, d, what, func(_ context.Context, conn *lv.Connect) ([]byte, error) {
 			dom, _, err := findVisible(conn, id)
 			if err != nil {
 				return nil, err
@@ -52,16 +87,31 @@ func (d *Driver) AskAgent(ctx context.Context, id seedbed.InstanceID, request []
 				return nil, err
 			}
 			answer, err := dom.QemuAgentCommand(string(request), agentWait, 0)
+			if silent(err) {
+				d.deaf.add(id, time.Now())
+			}
 			return []byte(answer), agentError(id, err)
 		})
 	})
 }
 
-// agentIsThere returns ErrConflict if no agent has opened the channel for it in the guest.
+// silent reports whether an agent has not answered in time.
+func silent(err error) bool {
+	return has(err, lv.ERR_AGENT_UNRESPONSIVE) || has(err, lv.ERR_AGENT_UNSYNCED) || has(err, lv.ERR_AGENT_COMMAND_TIMEOUT)
+}
+
+// agentIsThere returns ErrConflict if the guest does not run, or no agent has opened the channel for it.
 func agentIsThere(dom *lv.Domain, id seedbed.InstanceID) error {
 	doc, err := running(dom, id)
 	if err != nil {
 		return err
+	}
+	state, _, err := dom.GetState()
+	if err != nil {
+		return absentDomain(err, id)
+	}
+	if state == lv.DOMAIN_PAUSED {
+		return seedbed.Errorf(seedbed.ErrConflict, "domain %s is paused, so its guest agent does not answer: let it go on first", id)
 	}
 	at := slices.IndexFunc(doc.Devices.Channels, func(c libvirtxml.DomainChannel) bool {
 		return c.Target != nil && c.Target.VirtIO != nil && c.Target.VirtIO.Name == agentName
@@ -85,7 +135,10 @@ func agentError(id seedbed.InstanceID, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case has(err, lv.ERR_AGENT_UNRESPONSIVE) || has(err, lv.ERR_AGENT_UNSYNCED) || has(err, lv.ERR_AGENT_COMMAND_TIMEOUT):
+	case has(err, lv.ERR_AGENT_COMMAND_TIMEOUT):
+		return seedbed.Errorf(seedbed.ErrUnavailable, "the guest agent of domain %s did not answer within %d s: what it was asked may have been done",
+			id, agentWait)
+	case silent(err): // it was asked for nothing yet
 		return noAgent(id)
 	case has(err, lv.ERR_AGENT_COMMAND_FAILED) || has(err, lv.ERR_INTERNAL_ERROR):
 		return seedbed.Errorf(seedbed.ErrConflict, "the guest agent of domain %s refuses: %q", id, seedbed.ClipTo(messageOf(err), 500))

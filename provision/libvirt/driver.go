@@ -55,6 +55,7 @@ type Driver struct {
 	// the same time.
 	agents *cgate.Gate
 	asks   chan struct{}
+	deaf   deafAgents
 	conns  *connPool[*lv.Connect]
 	hub    *hub
 
@@ -125,33 +126,36 @@ func call[T any](
 	key seedbed.InstanceID,
 	fn func(context.Context, *lv.Connect) (T, error),
 ) (T, error) {
-	return cgate.Through(ctx, d.gate, what, string(key), func(ctx context.Context) (T, error) {
-		var none T
-		conn, err := d.conns.get()
-		if err != nil {
-			return none, fmt.Errorf("%s: %w", what, err)
+	return cgate.Through(ctx, d.gate, what, string(key), func(ctx context.Context) (T, error) { return connected(ctx, d, what, fn) })
+}
+
+// connected runs fn with a connection of its own, inside a gate, and explains its error.
+func connected[T any](ctx context.Context, d *Driver, what string, fn func(context.Context, *lv.Connect) (T, error)) (T, error) {
+	var none T
+	conn, err := d.conns.get()
+	if err != nil {
+		return none, fmt.Errorf("%s: %w", what, err)
+	}
+	sound := false
+	defer func() {
+		if sound {
+			d.conns.put(conn)
+		} else {
+			conn.Close()
 		}
-		sound := false
-		defer func() {
-			if sound {
-				d.conns.put(conn)
-			} else {
-				conn.Close()
-			}
-		}()
-		if err := ctx.Err(); err != nil { // the caller has left
-			return none, cgate.GaveUp("libvirt", what, err)
-		}
-		v, err := fn(ctx, conn)
-		if err == nil {
-			sound = ctx.Err() == nil
-			return v, nil
-		}
-		if alive, aliveErr := conn.IsAlive(); aliveErr != nil || !alive {
-			return none, seedbed.Errorf(seedbed.ErrUnavailable, "%s: the connection to libvirt at %s broke: %v", what, d.cfg.URI, err)
-		}
-		return none, explain(what, err)
-	})
+	}()
+	if err := ctx.Err(); err != nil { // the caller has left
+		return none, cgate.GaveUp("libvirt", what, err)
+	}
+	v, err := fn(ctx, conn)
+	if err == nil {
+		sound = ctx.Err() == nil
+		return v, nil
+	}
+	if alive, aliveErr := conn.IsAlive(); aliveErr != nil || !alive {
+		return none, seedbed.Errorf(seedbed.ErrUnavailable, "%s: the connection to libvirt at %s broke: %v", what, d.cfg.URI, err)
+	}
+	return none, explain(what, err)
 }
 
 // do is call without a result.

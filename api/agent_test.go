@@ -81,6 +81,17 @@ func TestGuestFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := s.terminals.Run(i.ID); err != nil {
+		t.Fatal(err)
+	}
+	const opened = `token admin open the file "/etc/motd", to write, of instance web1`
+	s.terminals.SetAgent(i.ID, func(request []byte) ([]byte, error) {
+		if strings.Contains(string(request), "guest-file-open") {
+			s.audited(t, "the file", map[string]int{opened: 1}) // before the file is emptied
+			s.terminals.SetAgent(i.ID, s.terminals.Agent.Answer)
+		}
+		return s.terminals.Agent.Answer(request)
+	})
 	to, err := c.OpenFile(t.Context(), "web1", wire.FileRequest{Path: "/etc/motd", Write: true})
 	if err != nil {
 		t.Fatal(err)
@@ -104,10 +115,10 @@ func TestGuestFile(t *testing.T) {
 		t.Errorf("read: %q, %v", got, err)
 	}
 	s.audited(t, "the file", map[string]int{
-		`token admin open the file "/etc/motd", to write, of instance web1`: 1,
-		`token admin end the file "/etc/motd", to write, of instance web1`:  1,
-		`token admin open the file "/etc/motd", to read, of instance web1`:  1,
-		`token admin end the file "/etc/motd", to read, of instance web1`:   1,
+		opened: 1,
+		`token admin end the file "/etc/motd", to write, of instance web1`: 1,
+		`token admin open the file "/etc/motd", to read, of instance web1`: 1,
+		`token admin end the file "/etc/motd", to read, of instance web1`:  1,
 	})
 	if _, err := c.OpenFile(t.Context(), "web1", wire.FileRequest{}); !errors.Is(err, seedbed.ErrInvalid) {
 		t.Errorf("no path: %v", err)
@@ -121,4 +132,9 @@ func TestGuestFile(t *testing.T) {
 	if _, err := io.ReadAll(none); !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "no guest agent") {
 		t.Errorf("without an agent: %v", err)
 	}
+	s.audited(t, "the file", map[string]int{opened: 1,
+		`token admin end the file "/etc/motd", to write, of instance web1`: 1,
+		`token admin open the file "/etc/motd", to read, of instance web1`: 2,
+		`token admin end the file "/etc/motd", to read, of instance web1`:  2,
+	})
 }

@@ -152,7 +152,7 @@ func (r *Router) converse(d *duplex.Conn, ch Channel) error {
 	}
 	defer r.gate.Leave()
 	if !r.channels.enter(ch.Opener.Actor) {
-		return seedbed.Errorf(seedbed.ErrInUse, "too many consoles and screens are open: %s may have %d, and all together %d",
+		return seedbed.Errorf(seedbed.ErrInUse, "too many consoles, screens and files are open: %s may have %d, and all together %d",
 			ch.Opener.Actor, channelsEach, channelsMost)
 	}
 	defer r.channels.leave(ch.Opener.Actor)
@@ -161,19 +161,29 @@ func (r *Router) converse(d *duplex.Conn, ch Channel) error {
 	if err := r.admit(ch); err != nil {
 		return err
 	}
+	noteEnd := func() {
+		if err := r.note(ch, "end"); err != nil {
+			r.Log.Error("the end of a channel is not in the audit log", "instance", ch.Instance, "actor", ch.Opener.Actor, "err", err)
+		}
+	}
+	// A file that is opened to be written is emptied by that, so the audit log has it before.
+	if ch.File != nil {
+		if err := r.note(ch, "open"); err != nil {
+			return err
+		}
+		defer noteEnd()
+	}
 	far, err := ch.open(ctx, r.Terminals)
 	if err != nil {
 		return err
 	}
 	defer far.Close()
-	if err := r.note(ch, "open"); err != nil {
-		return err
-	}
-	defer func() {
-		if err := r.note(ch, "end"); err != nil {
-			r.Log.Error("the end of a channel is not in the audit log", "instance", ch.Instance, "actor", ch.Opener.Actor, "err", err)
+	if ch.File == nil {
+		if err := r.note(ch, "open"); err != nil {
+			return err
 		}
-	}()
+		defer noteEnd()
+	}
 	return r.relay(d, far, ch)
 }
 
@@ -265,7 +275,7 @@ func (r *Router) relay(d, far *duplex.Conn, ch Channel) error {
 				err = nil // the next time
 			}
 			if err == nil && d.Idle() > idle {
-				err = seedbed.Errorf(seedbed.ErrUnavailable, "nothing was typed or shown for %s", idle)
+				err = seedbed.Errorf(seedbed.ErrUnavailable, "nothing was typed, shown or copied for %s", idle)
 			}
 		}
 		if err != nil {

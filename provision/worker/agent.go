@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -163,6 +164,9 @@ func (a agents) copy(ctx context.Context, f seedbed.GuestFile, c *duplex.Conn) e
 		mode, do = "w", a.write
 	}
 	handle, err := ask[int64](ctx, a, f.ID, "guest-file-open", map[string]any{"path": f.Path, "mode": mode})
+	if err != nil && f.Write && (errors.Is(err, seedbed.ErrUnavailable) || ctx.Err() != nil) {
+		return fmt.Errorf("%w: the file may have been emptied", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -211,7 +211,7 @@ func (r *router) screenshot(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	picture, err := r.Terminals.Screenshot(ctx, i.Node, i.ID)
+	picture, err := r.Screenshot(ctx, i)
 	if err != nil {
 		return err
 	}

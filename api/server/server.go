@@ -139,6 +139,22 @@ type Server struct {
 	// waits bounds the number of requests that wait for events concurrently.
 	waits   chan struct{}
 	uploads shares
+	// pictures bounds the number of screenshots that are taken concurrently.
+	pictures chan struct{}
+}
+
+// maxPictures is how many screenshots are taken at a time, each of which is in memory.
+const maxPictures = 4
+
+// Screenshot returns what an instance's screen shows, as a PNG. It waits while many others are taken.
+func (s *Server) Screenshot(ctx context.Context, i seedbed.Instance) ([]byte, error) {
+	select {
+	case s.pictures <- struct{}{}:
+		defer func() { <-s.pictures }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return s.Terminals.Screenshot(ctx, i.Node, i.ID)
 }
 
 // New returns a Server that does not serve yet.
@@ -151,7 +167,7 @@ func New(c Config) *Server {
 	}
 	return &Server{Config: c, token: sha256.Sum256(c.Token), sessions: newSessions(key), waits: make(chan struct{}, requests/2),
 		streams: shares{each: streamsEach, most: streamsMost}, uploads: shares{each: uploadsEach, most: uploadsMost},
-		channels: shares{each: channelsEach, most: channelsMost}}
+		channels: shares{each: channelsEach, most: channelsMost}, pictures: make(chan struct{}, maxPictures)}
 }
 
 // Serve answers on ln until ctx ends, and then closes ln. With auth, requests need a token, except

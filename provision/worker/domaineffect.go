@@ -89,6 +89,12 @@ func (s *Server) handleDomains(h effects.Handlers) {
 		if err := checkInstance(a.ID); err != nil {
 			return nil, err
 		}
+		select {
+		case s.pictures <- struct{}{}:
+			defer func() { <-s.pictures }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 		return s.hypervisor.Screenshot(ctx, a.ID)
 	})
 	effects.DomainXML.Handle(h, func(ctx context.Context, a effects.DomainRefs) (map[seedbed.InstanceID]string, error) {

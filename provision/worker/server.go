@@ -74,6 +74,7 @@ type Server struct {
 	channels    httpserve.Gate
 	consoles    *consoles
 	screens     *screens
+	pictures    chan struct{} // one for each screenshot that is taken
 }
 
 const (
@@ -86,6 +87,8 @@ const (
 	writeTime   = 10 * time.Second
 	// cancelTime is how long a cancel waits for the calls that it ends.
 	cancelTime = 5 * time.Second
+	// maxPictures limits the screenshots that are taken at the same time, each of which has up to 200 MiB in memory.
+	maxPictures = 3
 	// maxCalls limits the calls at the same time.
 	maxCalls = 512
 )
@@ -95,7 +98,7 @@ func New(c Config) *Server {
 	s := &Server{
 		node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, privileged: c.Privileged,
 		address: c.Address, tunnel: c.Tunnel, probe: c.Probe, hooks: c.Hooks, checks: c.Checks, log: c.Log,
-		consoles: newConsoles(c.Hypervisor), screens: newScreens(c.Hypervisor),
+		consoles: newConsoles(c.Hypervisor), screens: newScreens(c.Hypervisor), pictures: make(chan struct{}, maxPictures),
 		fence: newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
 	}
 	s.table = s.effects()

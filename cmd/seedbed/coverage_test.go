@@ -13,6 +13,7 @@ import (
 	"seedbed/internal/cli"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // ran matches the commands that a script runs: the text after the tool's name.
@@ -74,5 +75,26 @@ func TestEveryKindHasStages(t *testing.T) {
 		if len(stages[kind]) == 0 {
 			t.Errorf("a %s job has no stages: add them to stages in world_test.go", kind)
 		}
+	}
+}
+
+// TestFlagsShadowNone: a flag of a command does not have the name of one of every command, with which it would be mistaken, but for the
+// format where a command has none, and two that say of themselves whose URL they are.
+func TestFlagsShadowNone(t *testing.T) {
+	t.Parallel()
+	others := []string{"seedbed endpoint set --url", "seedbed hook send --url"}
+	root := (&cli.App{Commands: commands, Getenv: func(string) string { return "" }}).Root()
+	for _, c := range cli.CommandsOf(root) {
+		if c == root {
+			continue
+		}
+		own := c.Flags().Lookup("format") != nil
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			of := root.PersistentFlags().Lookup(f.Name)
+			if of != nil && of != f && f.Usage != of.Usage && !slices.Contains(others, c.CommandPath()+" --"+f.Name) &&
+				(!own || f.Name != "format" && f.Name != "output") {
+				t.Errorf("%s --%s (%s) shadows the one of every command (%s)", c.CommandPath(), f.Name, f.Usage, of.Usage)
+			}
+		})
 	}
 }

@@ -46,7 +46,7 @@ for again for 10 minutes.`,
 	c.Args = x.checkArgs
 	f := c.Flags()
 	f.BoolVarP(&x.input, "stdin", "i", false, "give the program the standard input")
-	f.DurationVar(&x.timeout, "timeout", 0, "how long to wait for its end (default: without a limit)")
+	f.DurationVar(&x.timeout, "timeout", 0, "wait at most this `DURATION` for its end (default: without a limit)")
 	f.Int64Var(&x.id, "wait", 0, "start nothing, and wait for the program with this `ID`")
 	f.BoolVar(&x.raw, "raw", false, "pass the guest's control characters to the terminal")
 	c.MarkFlagsMutuallyExclusive("wait", "stdin")

@@ -47,7 +47,7 @@ made to it, within a minute. The API must be named by --url.`,
 		}),
 	}
 	f := c.Flags()
-	f.Uint16Var(&v.port, "port", 0, "the port of 127.0.0.1 for viewers (default: a free one)")
+	f.Uint16Var(&v.port, "port", 0, "the `PORT` of 127.0.0.1 for viewers (default: a free one)")
 	f.StringVar(&v.socket, "listen", "", "take viewers at this `PATH` of a unix socket instead of a port")
 	f.BoolVar(&v.once, "once", false, "end when the first viewer has left")
 	f.BoolVar(&ticket, "ticket", false, "only print a URL, and take no viewers")

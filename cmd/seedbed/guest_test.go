@@ -41,6 +41,7 @@ func modes(ts *testscript.TestScript, _ bool, args []string) {
 
 // interrupted interrupts a program, and takes it up again by the ID that the tool has said.
 func interrupted(ts *testscript.TestScript, _ bool, args []string) {
+	said := regexp.MustCompile(`sleep goes on in the guest of web1: seedbed vm exec web1 --wait ([0-9]+) waits`)
 	for pause := time.Second; ; pause *= 2 { // it may be interrupted before it has the ID
 		s := newSeat(ts, args...)
 		var text bytes.Buffer
@@ -52,7 +53,7 @@ func interrupted(ts *testscript.TestScript, _ bool, args []string) {
 		if !ok || ended.ExitCode() != 130 {
 			ts.Fatalf("it has ended with %v", ended)
 		}
-		id := regexp.MustCompile(`sleep goes on in the guest of web1: seedbed vm exec web1 --wait ([0-9]+) waits`).FindStringSubmatch(text.String())
+		id := said.FindStringSubmatch(text.String())
 		if id == nil && pause > lab.Patience {
 			ts.Fatalf("it says %q", text.String())
 		}

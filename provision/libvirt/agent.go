@@ -136,8 +136,8 @@ func agentError(id seedbed.InstanceID, err error) error {
 	case err == nil:
 		return nil
 	case has(err, lv.ERR_AGENT_COMMAND_TIMEOUT):
-		return seedbed.Errorf(seedbed.ErrUnavailable, "the guest agent of domain %s did not answer within %d s: what it was asked may have been done",
-			id, agentWait)
+		return seedbed.Errorf(seedbed.ErrUnavailable, "the guest agent of domain %s did not answer within %d s: "+
+			"what it was asked may have been done", id, agentWait)
 	case silent(err): // it was asked for nothing yet
 		return noAgent(id)
 	case has(err, lv.ERR_AGENT_COMMAND_FAILED) || has(err, lv.ERR_INTERNAL_ERROR):

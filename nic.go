@@ -90,9 +90,8 @@ type NICJob struct {
 	// From and FromAddr are what it had before a job that takes it to another network.
 	From     string     `json:"from,omitempty"`
 	FromAddr netip.Addr `json:"from_addr,omitzero"`
-	// Groups and FromGroups are its security groups after and before such a job; nil if they stay.
-	Groups     *[]string `json:"security_groups,omitempty"`
-	FromGroups *[]string `json:"from_security_groups,omitempty"`
+	// FromGroups are the security groups that it had when it went to Network.
+	FromGroups []string `json:"from_security_groups,omitempty"`
 	// Was is its state before the job: a NIC that a job has left behind can only be removed.
 	Was NICState `json:"was,omitempty"`
 }

@@ -113,9 +113,9 @@ func nicOf(inst seedbed.Instance, a *seedbed.Acceptance) (seedbed.NIC, error) {
 	return inst.NICs[at], nil
 }
 
-// networkIn returns a function that finds a network, which it locks.
-func networkIn(ctx context.Context, b *groupcommit.Batch) func(string) (seedbed.Network, error) {
-	return func(name string) (seedbed.Network, error) { return instances.NetworkNamed(ctx, b, name) }
+// networkIn returns a function that finds a network. It locks none: what the caller looks at does not change while NICs are there.
+func networkIn(ctx context.Context, tx *sqldb.Tx) func(string) (seedbed.Network, error) {
+	return func(name string) (seedbed.Network, error) { return instances.ReadNetwork(ctx, tx, name) }
 }
 
 func (db *DB) acceptNICRemove(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance, inst seedbed.Instance) (
@@ -128,7 +128,7 @@ func (db *DB) acceptNICRemove(ctx context.Context, b *groupcommit.Batch, a *seed
 	if err := inst.Removable(n); err != nil {
 		return spec, err
 	}
-	if err := inst.KeepsMetadata(inst.Without(n.Index), networkIn(ctx, b)); err != nil {
+	if err := inst.KeepsMetadata(inst.Without(n.Index), networkIn(ctx, b.Tx)); err != nil {
 		return spec, err
 	}
 	return seedbed.NICJob{Index: n.Index, MAC: n.MAC, From: n.Network, FromAddr: n.Addr, Was: n.State}, db.ReleaseKept(ctx, b.Tx,
@@ -158,23 +158,17 @@ func (db *DB) acceptNICSet(ctx context.Context, b *groupcommit.Batch, a *seedbed
 	if err := n.Movable(inst.Name); err != nil {
 		return spec, err
 	}
-	from, err := instances.NetworkNamed(ctx, b, n.Network)
+	from, err := instances.ReadNetwork(ctx, b.Tx, n.Network)
 	if err != nil {
 		return spec, err
 	}
 	spec = seedbed.NICJob{Index: n.Index, MAC: n.MAC, Network: to.Name, From: n.Network, FromAddr: n.Addr}
-	if spec.Groups, err = instances.JoinedAt(b, inst.Project, n, from, to); err != nil {
-		return spec, err
-	}
 	moved := n
-	if moved.Network = to.Name; spec.Groups != nil {
-		had := append([]string{}, n.Groups...)
-		spec.FromGroups, moved.Groups = &had, *spec.Groups
-	}
-	if err := to.Keeps(moved); err != nil {
+	moved.Network, moved.Groups = to.Name, instances.JoinedAt(b, inst.Project, n, from, to)
+	if err := to.Keeps(moved); err != nil { // and once more when it goes there
 		return spec, err
 	}
-	if err := inst.KeepsMetadata(append(inst.Without(n.Index), moved), networkIn(ctx, b)); err != nil {
+	if err := inst.KeepsMetadata(append(inst.Without(n.Index), moved), networkIn(ctx, b.Tx)); err != nil {
 		return spec, err
 	}
 	spec.Addr, err = db.KeepNIC(ctx, b, inst, n, to, a.NIC.Addr)
@@ -220,21 +214,24 @@ func (db *DB) SetNIC(ctx context.Context, ref seedbed.JobRef, to seedbed.NICStat
 }
 
 // MoveNIC takes the NIC of a job to a network: the one that the job takes it to, or the one that it comes from. It may be repeated. It
-// returns ErrInUse for a NIC that has got what belongs to its network since the job was accepted.
+// returns ErrInUse for a NIC that has got what belongs to its network since the job was accepted, and ErrInvalid or ErrConflict if it
+// cannot be in the network as both are now.
 func (db *DB) MoveNIC(ctx context.Context, ref seedbed.JobRef, network string) error {
 	return db.sql.Update(ctx, "move NIC", func(tx *sqldb.Tx) error {
 		j, spec, err := nicJob(ctx, tx, ref, seedbed.JobNICSet)
 		if err != nil {
 			return err
 		}
-		addr, groups := spec.Addr, spec.Groups
-		if network == spec.From {
-			addr, groups = spec.FromAddr, spec.FromGroups
-		} else if network != spec.Network {
+		back := network == spec.From
+		if !back && network != spec.Network {
 			return seedbed.Errorf(seedbed.ErrInvalid, "job %s takes no NIC to network %q", j.ID.Short(), network)
 		}
 		b := groupcommit.Alone(tx)
 		if err := instances.LockNetworks(ctx, b, []string{spec.From, spec.Network}); err != nil {
+			return err
+		}
+		joins := seedbed.Instance{Project: j.Project, NICs: []seedbed.NIC{{}, {Groups: spec.FromGroups}}}
+		if err := instances.LockSecurityGroups(ctx, b, instances.SecurityGroupsOf(&joins)); err != nil {
 			return err
 		}
 		inst, n, err := instances.NICOf(ctx, tx, j.Instance, spec, goneNIC(j, spec))
@@ -247,11 +244,48 @@ func (db *DB) MoveNIC(ctx context.Context, ref seedbed.JobRef, network string) e
 		if err := n.Movable(inst.Name); err != nil {
 			return err
 		}
-		if _, err := instances.NetworkNamed(ctx, b, network); err != nil { // it could be removed, if no address was kept there
+		moved, err := movedNIC(ctx, b, inst, n, network, spec)
+		if err != nil {
 			return err
 		}
-		return instances.MoveNIC(ctx, tx, inst, n, network, addr, groups)
+		if !back {
+			spec.FromGroups = n.Groups // as they are now, and not as they were when the job was accepted
+			if err := jobs.SetSpec(ctx, tx, j.ID, spec); err != nil {
+				return err
+			}
+		}
+		return instances.MoveNIC(ctx, tx, inst, n, moved)
 	})
+}
+
+// movedNIC returns the NIC of a job as it is in one of the job's two networks. The networks are locked, and the groups that it may join.
+func movedNIC(
+	ctx context.Context, b *groupcommit.Batch, inst seedbed.Instance, n seedbed.NIC, network string, spec seedbed.NICJob,
+) (seedbed.NIC, error) {
+	from, err := instances.NetworkNamed(ctx, b, n.Network)
+	if err != nil {
+		return n, err
+	}
+	to, err := instances.NetworkNamed(ctx, b, network)
+	if err != nil {
+		return n, err
+	}
+	moved := n
+	moved.Network, moved.Addr, moved.Groups = network, spec.Addr, instances.JoinedAt(b, inst.Project, n, from, to)
+	if network == spec.From {
+		moved.Addr = spec.FromAddr
+	}
+	if network == spec.From && from.Kind.Served() != to.Kind.Served() {
+		moved.Groups = spec.FromGroups
+		if err := instances.CheckJoined(b, inst.Project, moved); err != nil {
+			return n, err
+		}
+	}
+	if moved.Addr.IsValid() != to.Prefix.IsValid() {
+		return n, seedbed.Errorf(seedbed.ErrConflict, "network %q is no longer the one that NIC %d of instance %q was to go to: it was removed, "+
+			"and made again", to.Name, n.Index, inst.Name)
+	}
+	return moved, to.Keeps(moved)
 }
 
 // DropNIC deletes the NIC of a job that has removed it, or that has added it and is undone. It may be repeated.

@@ -173,9 +173,7 @@ func otherNetwork(ctx context.Context, n seedbed.Network, p netip.Prefix) string
 func (s *Store) Network(ctx context.Context, name string) (seedbed.Network, error) {
 	return sqldb.Cached(s.db, "network", name, func() (n seedbed.Network, err error) {
 		err = s.db.View(ctx, "read network", func(tx *sqldb.Tx) error {
-			n, err = sqldb.One(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", sqldb.Clean(name, 80)),
-				`SELECT `+networkColumns+` FROM network WHERE name = $1`, name)
-			if err != nil {
+			if n, err = ReadNetwork(ctx, tx, name); err != nil {
 				return err
 			}
 			if n, err = withPeers(ctx, tx, n); err != nil {
@@ -303,11 +301,19 @@ func changedNetwork(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Net
 	return n, err
 }
 
+// movesNIC is the condition of a job that has not ended and takes a NIC to another network, and withoutNetwork is its input without the
+// network $1.
+const (
+	movesNIC       = `job.kind = 'nic_set' AND job.state IN ('queued', 'running', 'undoing')`
+	withoutNetwork = `REPLACE(REPLACE(job.spec, '"network":"' || CAST($1 AS text) || '"', ''), '"from":"' || CAST($1 AS text) || '"', '')`
+)
+
 // networkUsers is where the users of a network are found.
 var networkUsers = []catalogue.UserKind{
 	{What: "instance", Query: `SELECT DISTINCT instance.project, ` + FullName + ` AS full_name FROM nic
 		JOIN instance ON instance.id = nic.instance WHERE nic.network = $1
 			OR EXISTS (SELECT 1 FROM secondary_address s WHERE s.network = $1 AND s.instance = nic.instance AND s.nic = nic.idx)
+			OR nic.instance IN (SELECT job.instance FROM job WHERE ` + movesNIC + ` AND job.spec <> ` + withoutNetwork + `)
 		ORDER BY full_name`},
 	{What: "profile", Query: `SELECT '', name FROM profile WHERE network = $1 ORDER BY name`},
 	{What: "floating address", Query: `SELECT project, addr FROM floating_address WHERE network = $1 ORDER BY addr`},

@@ -97,24 +97,22 @@ func (s *Store) ReleaseKept(ctx context.Context, tx *sqldb.Tx, id seedbed.Instan
 	return err
 }
 
-// MoveNIC takes a NIC to another network, where an address is kept for it, and keeps the one that it had. groups replaces its security
-// groups, unless it is nil. The networks are locked. It returns ErrConflict if the address is not kept.
-func MoveNIC(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, n seedbed.NIC, to string, a netip.Addr, groups *[]string) error {
-	if a.IsValid() {
+// MoveNIC takes a NIC to the network, the address and the security groups of moved, and keeps the address that it had. The networks are
+// locked. It returns ErrConflict if the new address is not kept.
+func MoveNIC(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance, n, moved seedbed.NIC) error {
+	if a := moved.Addr; a.IsValid() {
 		kept, err := sqldb.Affect(ctx, tx, `DELETE FROM secondary_address WHERE network = $1 AND addr = $2 AND instance = $3 AND nic = $4`,
-			to, a.String(), i.ID, n.Index)
+			moved.Network, a.String(), i.ID, n.Index)
 		if err == nil && kept == 0 {
-			err = seedbed.Errorf(seedbed.ErrConflict, "address %s of network %q is no longer kept for NIC %d of instance %q", a, to, n.Index, i.Name)
+			err = seedbed.Errorf(seedbed.ErrConflict, "address %s of network %q is no longer kept for NIC %d of instance %q", a, moved.Network,
+				n.Index, i.Name)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if groups != nil {
-		n.Groups = *groups
-	}
 	err := sqldb.Exec(ctx, tx, `UPDATE nic SET network = $1, addr = $2, security_groups = $3 WHERE instance = $4 AND idx = $5`,
-		to, sqldb.Null(sqldb.Text(a)), sqldb.AsJSON(sqldb.OrEmpty(n.Groups)), i.ID, n.Index)
+		moved.Network, sqldb.Null(sqldb.Text(moved.Addr)), sqldb.AsJSON(sqldb.OrEmpty(moved.Groups)), i.ID, n.Index)
 	if err != nil {
 		return err
 	}
@@ -131,16 +129,28 @@ func NetworkNamed(ctx context.Context, b *groupcommit.Batch, name string) (seedb
 	return batchNetwork(ctx, b, name)
 }
 
-// JoinedAt returns the security groups of a NIC that goes from one network to another; nil if it keeps those that it has. Where nothing
-// keeps it to groups it has none, and where it comes from such a network it is in those of a new NIC. The groups are locked.
-func JoinedAt(b *groupcommit.Batch, project string, n seedbed.NIC, from, to seedbed.Network) (groups *[]string, err error) {
+// ReadNetwork returns a network, and locks nothing. It returns ErrNotFound if there is none.
+func ReadNetwork(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.Network, error) {
+	return sqldb.One(ctx, tx, scanNetwork, seedbed.Errorf(seedbed.ErrNotFound, "network %q does not exist", sqldb.Clean(name, 80)),
+		`SELECT `+networkColumns+` FROM network WHERE name = $1`, name)
+}
+
+// JoinedAt returns the security groups of a NIC that goes from one network to another. Where nothing keeps it to groups it has none, and
+// where it comes from such a network it is in those of a new NIC. The groups of new NICs are locked.
+func JoinedAt(b *groupcommit.Batch, project string, n seedbed.NIC, from, to seedbed.Network) []string {
 	switch {
 	case from.Kind.Served() == to.Kind.Served():
-		return nil, nil
+		return n.Groups
 	case !to.Kind.Served():
-		return &[]string{}, nil
+		return nil
 	}
 	n.Groups = nil
-	all, err := joined(b, project, n)
-	return &all, err
+	all, _ := joined(b, project, n) // it asks for none, so none can be wrong
+	return all
+}
+
+// CheckJoined returns ErrInvalid unless the security groups are there that a NIC of a project comes to be in. They are locked.
+func CheckJoined(b *groupcommit.Batch, project string, n seedbed.NIC) error {
+	_, err := joined(b, project, n)
+	return err
 }

@@ -204,7 +204,8 @@ func (s *Store) DeleteSecurityGroup(ctx context.Context, name string, checks ...
 		var users catalogue.Uses
 		err = users.Read(ctx, tx, []catalogue.UserKind{{What: "instance", Query: `SELECT DISTINCT instance.project, ` + FullName + ` AS full_name
 			FROM nic JOIN instance ON instance.id = nic.instance
-			WHERE ` + names("nic.security_groups") + ` ORDER BY full_name`}}, name)
+			WHERE ` + names("nic.security_groups") + ` OR instance.id IN
+				(SELECT job.instance FROM job WHERE ` + movesNIC + ` AND ` + names(withoutNetwork) + `) ORDER BY full_name`}}, name)
 		if err != nil {
 			return err
 		}

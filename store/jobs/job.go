@@ -124,6 +124,11 @@ func Hold(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef) (seedbed.Job, e
 		ref.ID.Short(), ref.Epoch, j.State, j.Epoch)
 }
 
+// SetSpec replaces the input of a job. The caller holds the job.
+func SetSpec(ctx context.Context, tx *sqldb.Tx, id seedbed.JobID, spec any) error {
+	return sqldb.Exec(ctx, tx, `UPDATE job SET spec = $1 WHERE id = $2`, sqldb.AsJSON(spec), id)
+}
+
 // Become returns ErrConflict if the job's state cannot change to next.
 func Become(j seedbed.Job, next seedbed.JobState) error {
 	if !j.State.CanBecome(next) {

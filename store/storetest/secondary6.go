@@ -147,7 +147,8 @@ func testSecondary6Race(b *bench) {
 }
 
 var nicCases = map[string]func(*bench){"added and removed": testNIC, "to another network": testMovedNIC, "quota": testNICQuota,
-	"quota of a moved one": testMovedNICQuota, "limit": testMostNICs}
+	"quota of a moved one": testMovedNICQuota, "limit": testMostNICs,
+	"to a network made again": testNICToOther, "its groups and rates": testMovedGroups}
 
 // nicOf returns the acceptance of a job on a NIC.
 func nicOf(kind seedbed.JobKind, id seedbed.InstanceID, n seedbed.NIC) seedbed.Acceptance {
@@ -320,4 +321,79 @@ func testMostNICs(b *bench) {
 	}
 	b.equal(get(b.Instance(ctx, i.ID))(b).NICs[seedbed.MaxNICs-1].Index, seedbed.MaxNICs-1)
 	b.want(add(), seedbed.ErrConflict, "has 16 NICs, which is the most that an instance may have: remove one first")
+}
+
+// moving is the job that takes the NIC of an instance to the network "lan", about to do so.
+func (b *bench) moving(i seedbed.Instance) seedbed.JobRef {
+	b.Helper()
+	to := i.NICs[0]
+	to.Network, to.Addr = "lan", netip.Addr{}
+	get(b.Accept(context.Background(), nicOf(seedbed.JobNICSet, i.ID, to)))(b)
+	ref := b.claimRef()
+	b.must(b.Step(context.Background(), ref, seedbed.Step{Next: "switch-nic", Total: 1}))
+	return ref
+}
+
+// lanOf makes the network "lan".
+func (b *bench) lanOf(kind seedbed.NetworkKind, prefix, prefix6 string) {
+	b.Helper()
+	n := seedbed.Network{Name: "lan", Kind: kind, Bridge: "lan0", MAC: newMAC(), DHCP: kind.Served()}
+	if !kind.Served() {
+		n.Uplink, n.Mode = "eth7", seedbed.DirectBridge
+	}
+	if prefix != "" {
+		n.Prefix = netip.MustParsePrefix(prefix)
+		n.Gateway = n.Prefix.Addr().Next()
+	} else {
+		n.Prefix6 = netip.MustParsePrefix(prefix6)
+	}
+	get(b.CreateNetwork(context.Background(), n))(b)
+}
+
+// Both networks of a job that takes a NIC from one to the other stay until the job has ended. One that was removed and made again while the
+// job was kept is another network.
+func testNICToOther(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.lanOf(seedbed.NetworkNAT, "", "fd12:3456:789a:7::/64")
+	i := b.instance("web1")
+	ref := b.moving(i)
+	b.want(b.DeleteNetwork(ctx, "lan"), seedbed.ErrInUse, "web1")
+	b.must(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobFailed, Error: "kept"}))
+	b.must(b.DeleteNetwork(ctx, "lan"))
+	b.lan()
+	get(b.ResumeJob(ctx, ref.ID))(b)
+	ref = b.claimRef()
+	b.want(b.MoveNIC(ctx, ref, "lan"), seedbed.ErrConflict, "removed, and made again")
+	now := get(b.Instance(ctx, i.ID))(b).NICs[0]
+	b.equal([]any{now.Network, now.Addr}, []any{"default", i.NICs[0].Addr})
+}
+
+// A NIC goes with the security groups and rates that it has then, and comes back with these.
+func testMovedGroups(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.lanOf(seedbed.NetworkDirect, "10.88.0.0/24", "")
+	for _, name := range []string{"first", "second"} {
+		get(b.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: name}))(b)
+	}
+	change := func(change func(*seedbed.NIC)) {
+		b.Helper()
+		get(b.ChangeInstance(ctx, seedbed.InDefault("web1"), func(i *seedbed.Instance) error { change(&i.NICs[0]); return nil }, keepRecord))(b)
+	}
+	i := b.instance("web1")
+	change(func(n *seedbed.NIC) { n.Groups = []string{"first"} })
+	ref := b.moving(i)
+	change(func(n *seedbed.NIC) { n.BandwidthIn = 1e6 })
+	b.want(b.MoveNIC(ctx, ref, "lan"), seedbed.ErrInvalid, "has rates")
+	change(func(n *seedbed.NIC) { n.BandwidthIn, n.Groups = 0, []string{"second"} })
+	b.must(b.MoveNIC(ctx, ref, "lan"))
+	groups := func() []string { return get(b.Instance(ctx, i.ID))(b).NICs[0].Groups }
+	b.equal(len(groups()), 0)
+	b.must(b.DeleteSecurityGroup(ctx, "first"))
+	b.want(b.DeleteSecurityGroup(ctx, "second"), seedbed.ErrInUse, "web1")
+	b.must(b.Undo(ctx, ref, "no place"))
+	b.must(b.MoveNIC(ctx, ref, "default"))
+	b.equal(groups(), []string{"second"})
+	b.must(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobRolledBack, Error: "no place"}))
 }

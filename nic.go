@@ -81,9 +81,10 @@ func (k JobKind) OfNIC() bool { return k == JobNICAdd || k == JobNICRemove || k 
 
 // NICJob is the input of a job on a NIC.
 type NICJob struct {
-	// Index and MAC are those of the NIC. MAC identifies it: another NIC may get the index later.
-	Index int `json:"index"`
-	MAC   MAC `json:"mac"`
+	// NIC identifies the NIC, and Index and MAC are its own: another one may get these once it is removed.
+	NIC   NICID `json:"nic"`
+	Index int   `json:"index"`
+	MAC   MAC   `json:"mac"`
 	// Network and Addr are what it has after the job, and Addr is the zero Addr where NICs have none.
 	Network string     `json:"network,omitempty"`
 	Addr    netip.Addr `json:"addr,omitzero"`
@@ -94,6 +95,15 @@ type NICJob struct {
 	FromGroups []string `json:"from_security_groups,omitempty"`
 	// Was is its state before the job: a NIC that a job has left behind can only be removed.
 	Was NICState `json:"was,omitempty"`
+}
+
+// NICOf returns the NIC that the job works on. ok is false if the instance does not have it.
+func (j NICJob) NICOf(i Instance) (n NIC, ok bool) {
+	at := slices.IndexFunc(i.NICs, func(n NIC) bool { return n.ID == j.NIC })
+	if at < 0 {
+		return n, false
+	}
+	return i.NICs[at], true
 }
 
 // NICAt returns the place of the NIC with that index in a list, or -1.

@@ -78,10 +78,15 @@ func (db *DB) acceptNICAdd(ctx context.Context, b *groupcommit.Batch, a *seedbed
 	if err := db.AddNIC(ctx, b, a.Job.ID, inst, n); err != nil {
 		return spec, err
 	}
-	spec = seedbed.NICJob{Index: n.Index, MAC: n.MAC, Network: n.Network}
-	_, added, err := instances.NICOf(ctx, b.Tx, inst.ID, spec, seedbed.Errorf(seedbed.ErrConflict, "NIC %d was not added", n.Index))
-	spec.Addr = added.Addr
-	return spec, err
+	if inst, err = instances.ReadOne(ctx, b.Tx, inst.ID); err != nil {
+		return spec, err
+	}
+	at := seedbed.NICAt(inst.NICs, n.Index)
+	if at < 0 {
+		return spec, seedbed.Errorf(seedbed.ErrConflict, "NIC %d was not added", n.Index)
+	}
+	added := inst.NICs[at]
+	return seedbed.NICJob{NIC: added.ID, Index: n.Index, MAC: n.MAC, Network: n.Network, Addr: added.Addr}, nil
 }
 
 // holdAddresses returns ErrForbidden if the addresses of a further NIC, together with what its token and its project have, exceed a quota.
@@ -131,7 +136,7 @@ func (db *DB) acceptNICRemove(ctx context.Context, b *groupcommit.Batch, a *seed
 	if err := inst.KeepsMetadata(inst.Without(n.Index), networkIn(ctx, b.Tx)); err != nil {
 		return spec, err
 	}
-	return seedbed.NICJob{Index: n.Index, MAC: n.MAC, From: n.Network, FromAddr: n.Addr, Was: n.State}, db.ReleaseKept(ctx, b.Tx,
+	return seedbed.NICJob{NIC: n.ID, Index: n.Index, MAC: n.MAC, From: n.Network, FromAddr: n.Addr, Was: n.State}, db.ReleaseKept(ctx, b.Tx,
 		inst.ID, n.Index)
 }
 
@@ -162,7 +167,7 @@ func (db *DB) acceptNICSet(ctx context.Context, b *groupcommit.Batch, a *seedbed
 	if err != nil {
 		return spec, err
 	}
-	spec = seedbed.NICJob{Index: n.Index, MAC: n.MAC, Network: to.Name, From: n.Network, FromAddr: n.Addr}
+	spec = seedbed.NICJob{NIC: n.ID, Index: n.Index, MAC: n.MAC, Network: to.Name, From: n.Network, FromAddr: n.Addr}
 	moved := n
 	moved.Network, moved.Groups = to.Name, instances.JoinedAt(b, inst.Project, n, from, to)
 	if err := to.Keeps(moved); err != nil { // and once more when it goes there
@@ -191,7 +196,7 @@ func nicJob(ctx context.Context, tx *sqldb.Tx, ref seedbed.JobRef, kinds ...seed
 // goneNIC is the error of a job whose NIC its instance no longer has.
 func goneNIC(j seedbed.Job, spec seedbed.NICJob) error {
 	return seedbed.Errorf(seedbed.ErrConflict,
-		"instance %q no longer has NIC %d with the MAC address %s, so %s job %s cannot go on", j.Subject,
+		"instance %q no longer has the NIC %d that had the MAC address %s, so %s job %s cannot go on", j.Subject,
 		spec.Index, spec.MAC, j.Kind, j.ID.Short())
 }
 

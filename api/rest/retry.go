@@ -139,9 +139,10 @@ func (r *router) nicAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOptio
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	n, err := i.NICNamed(s.MAC.String())
-	if err != nil {
-		return seedbed.Receipt{}, err
+	n, ok := s.NICOf(i)
+	if !ok {
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrNotFound, "job %s was for a NIC %d with the MAC address %s that instance %s no longer has",
+			j.ID.Short(), s.Index, s.MAC, i.Name)
 	}
 	req := seedbed.Request{Action: seedbed.DoNICRemove, Project: j.Project, Name: j.Subject, NIC: &n.Index, JobOptions: o}
 	if j.Kind == seedbed.JobNICSet {

@@ -62,11 +62,8 @@ func (t *task) nic(ctx context.Context) (inst seedbed.Instance, nic seedbed.NIC,
 	if inst, err = t.Instance(ctx); err != nil {
 		return inst, nic, false, err
 	}
-	at := seedbed.NICAt(inst.NICs, spec.Index)
-	if at < 0 || inst.NICs[at].MAC != spec.MAC {
-		return inst, nic, false, nil
-	}
-	return inst, inst.NICs[at], true, nil
+	nic, ok = spec.NICOf(inst)
+	return inst, nic, ok, nil
 }
 
 // reapplied makes the node's guest plane serve the instance as it is, and waits until it does.

@@ -39,11 +39,11 @@ func NICOf(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, spec seedbe
 	if i, err = ReadOne(ctx, tx, id); err != nil {
 		return i, n, err
 	}
-	at := seedbed.NICAt(i.NICs, spec.Index)
-	if at < 0 || i.NICs[at].MAC != spec.MAC {
+	n, ok := spec.NICOf(i)
+	if !ok {
 		return i, n, missing
 	}
-	return i, i.NICs[at], nil
+	return i, n, nil
 }
 
 // SetNICState records how far a job has got with a NIC.

@@ -202,6 +202,22 @@ func testNIC(b *bench) {
 		b.Errorf("the instance has revision %d, and had %d", now.Revision, i.Revision)
 	}
 
+	// A job that was kept works on no other NIC, not even one with the same index and MAC address.
+	old := nicOf(seedbed.JobNICRemove, i.ID, n)
+	old.NIC.Index = 1
+	get(b.Accept(ctx, old))(b)
+	kept := b.claimRef()
+	b.must(b.Finish(ctx, kept, seedbed.JobResult{State: seedbed.JobFailed, Error: "kept"}))
+	old.Job.ID = seedbed.NewJobID()
+	get(b.Accept(ctx, old))(b)
+	ref = b.claimRef()
+	b.must(b.DropNIC(ctx, ref))
+	b.must(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobSucceeded}))
+	get(b.Accept(ctx, nicOf(seedbed.JobNICAdd, i.ID, n)))(b)
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	_, err = b.ResumeJob(ctx, kept.ID)
+	b.want(err, seedbed.ErrConflict, "no longer has")
+
 	remove := nicOf(seedbed.JobNICRemove, i.ID, seedbed.NIC{Index: 0, MAC: i.NICs[0].MAC})
 	get(b.Accept(ctx, remove))(b)
 	ref = b.claimRef()

@@ -1,6 +1,7 @@
 package guestplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,8 +43,15 @@ func (p *Plane) restore(ctx context.Context) error {
 	return p.settle(func() error { return p.kernel.Restore(ctx) })
 }
 
-// await records the instances that are new in after and are on a network that is left out.
-// Instances in the first state of a process do not count as new.
+// arrival is a NIC that a network got.
+type arrival struct {
+	guest   seedbed.InstanceID
+	nic     seedbed.NICID
+	network string
+}
+
+// await records the NICs in after that are in a network that is left out and that before does not have there: those of new instances, and
+// those that were added or have come from another network. None counts as new in the first state of a process.
 func (p *Plane) await(before, after seedbed.GuestPlaneState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,8 +59,14 @@ func (p *Plane) await(before, after seedbed.GuestPlaneState) {
 		return
 	}
 	check := func(g seedbed.Guest) {
-		if _, known := before.Guest(g.ID); !known && p.onLeftOut(g) != nil {
-			p.awaited[g.ID] = true
+		for _, nic := range g.NICs {
+			if p.leftOut[nic.Network] == nil {
+				continue
+			}
+			came := arrival{g.ID, nic.ID, nic.Network}
+			if was, known := before.Guest(g.ID); !known || !came.in(was) {
+				p.awaited[came] = true
+			}
 		}
 	}
 	if after.Since == before.Revision {
@@ -68,31 +82,26 @@ func (p *Plane) await(before, after seedbed.GuestPlaneState) {
 	}
 }
 
-// onLeftOut returns why a NIC of the guest has no bridge; nil if each has one. The caller holds
-// p.mu.
-func (p *Plane) onLeftOut(g seedbed.Guest) error {
-	for _, nic := range g.NICs {
-		if err := p.leftOut[nic.Network]; err != nil {
-			return fmt.Errorf("instance %s is on network %s, which this node leaves out: %w", g.ID, nic.Network, err)
-		}
-	}
-	return nil
+// in reports whether a guest has the NIC in that network.
+func (a arrival) in(g seedbed.Guest) bool {
+	return slices.ContainsFunc(g.NICs, func(n seedbed.GuestNIC) bool { return n.ID == a.nic && n.Network == a.network })
 }
 
-// Held returns why the last state must not be acknowledged: a new instance has no bridge on this
-// node. Its job then waits and is undone once its time is over. Until then, jobs of later instances
-// wait as well. An instance that was acknowledged once no longer delays the acknowledgement,
+// Held returns why the last state must not be acknowledged: a new NIC has no bridge on this
+// node. Its job then waits and is undone once its time is over. Until then, jobs of later NICs
+// wait as well. A NIC that was acknowledged once no longer delays the acknowledgement,
 // whatever happens to its bridge.
 func (p *Plane) Held() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(p.awaited)) {
-		if g, ok := p.state.Guest(id); ok {
-			if err := p.onLeftOut(g); err != nil {
-				return err
+	order := func(a, b arrival) int { return cmp.Or(cmp.Compare(a.guest, b.guest), cmp.Compare(a.nic, b.nic)) }
+	for _, a := range slices.SortedFunc(maps.Keys(p.awaited), order) {
+		if g, ok := p.state.Guest(a.guest); ok && a.in(g) {
+			if err := p.leftOut[a.network]; err != nil {
+				return fmt.Errorf("instance %s is on network %s, which this node leaves out: %w", a.guest, a.network, err)
 			}
 		}
-		delete(p.awaited, id)
+		delete(p.awaited, a)
 	}
 	return nil
 }

@@ -71,6 +71,19 @@ func TestLeftOut(t *testing.T) {
 	step("the first is taken back", "lab", "", "seedbed0", came, guest0(), third)
 	step("it comes again, told as a whole", "lab", "network lab", "seedbed0", nil, guest0(), third, onLab())
 	step("the bridge is there", "", "", "seedbed0 seedbed1", went, guest0(), onLab())
+	joined, had := guest0(), guest0()
+	joined.NICs = append([]seedbed.GuestNIC{}, had.NICs[0], seedbed.GuestNIC{ID: 404, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 4}, Network: "lab",
+		Addr: netip.MustParseAddr("10.78.0.14")})
+	first := []seedbed.InstanceID{had.ID}
+	step("a guest gets a NIC there", "lab", "instance "+string(had.ID)+" is on network lab", "seedbed0", first, joined, onLab())
+	step("its other NICs change", "lab", "network lab", "seedbed0", first, joined, onLab())
+	step("the NIC is taken back", "lab", "", "seedbed0", first, had, onLab())
+	moved := guest0()
+	moved.NICs = []seedbed.GuestNIC{had.NICs[0]}
+	moved.NICs[0].Network, moved.NICs[0].Addr = "lab", netip.MustParseAddr("10.78.0.15")
+	step("its NIC goes there", "lab", "instance "+string(had.ID)+" is on network lab", "seedbed0", first, moved, onLab())
+	step("its NIC comes back", "lab", "", "seedbed0", first, had, onLab())
+	step("the bridge is there again", "", "", "seedbed0 seedbed1", went, guest0(), onLab())
 	step("what was acknowledged", "lab", "", "seedbed0", went, guest0(), onLab(), third)
 
 	// The next look at the host finds it, and tells the loop.

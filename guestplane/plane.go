@@ -60,9 +60,9 @@ type Plane struct {
 	settling sync.Mutex
 
 	mu      sync.Mutex
-	state   seedbed.GuestPlaneState     // as last applied, and what the directory has
-	leftOut map[string]error            // why networks are left out, by name
-	awaited map[seedbed.InstanceID]bool // new instances without a bridge; see Held
+	state   seedbed.GuestPlaneState // as last applied, and what the directory has
+	leftOut map[string]error        // why networks are left out, by name
+	awaited map[arrival]bool        // new NICs without a bridge; see Held
 	// prefixes are the IPv6 prefixes that each network had, by its name, the last one last.
 	prefixes map[string][]netip.Prefix
 
@@ -106,7 +106,7 @@ func New(c Config) *Plane {
 		kernel: c.Kernel, host: c.Host, directory: c.Directory, guests: c.Guests, spool: c.Spool, log: c.Log, whole: true,
 		port: c.Port, connections: c.Connections, fragments: c.Fragments, uplinks: c.Uplinks, overlay: c.Overlay,
 		forwarder: c.Forwarder, node: c.Node,
-		awaited: map[seedbed.InstanceID]bool{}, prefixes: map[string][]netip.Prefix{},
+		awaited: map[arrival]bool{}, prefixes: map[string][]netip.Prefix{},
 		changed: make(chan struct{}, 1), probes: make(chan chan<- error),
 	}
 }

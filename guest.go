@@ -77,7 +77,8 @@ func (g Guest) Peer(node string, networks []string) Guest {
 	out := Guest{ID: g.ID, Name: g.Name, Project: g.Project, Node: node}
 	for _, nic := range g.NICs {
 		if slices.Contains(networks, nic.Network) {
-			out.NICs = append(out.NICs, GuestNIC{MAC: nic.MAC, Network: nic.Network, Addr: nic.Addr, Secondary: nic.Secondary, Groups: nic.Groups})
+			out.NICs = append(out.NICs, GuestNIC{MAC: nic.MAC, Network: nic.Network, Addr: nic.Addr, Secondary: nic.Secondary, Groups: nic.Groups,
+				Hidden: nic.Hidden})
 		}
 	}
 	return out

@@ -169,7 +169,7 @@ func anywhere(state seedbed.GuestPlaneState, id seedbed.InstanceID) (g seedbed.G
 }
 
 func (n *names) add(g seedbed.Guest, peer bool) {
-	for _, nic := range g.NICs {
+	for _, nic := range g.Shown() {
 		z := n.of[nic.Network]
 		if z == nil {
 			continue
@@ -190,7 +190,7 @@ func (n *names) add(g seedbed.Guest, peer bool) {
 }
 
 func (n *names) remove(g seedbed.Guest) {
-	for _, nic := range g.NICs {
+	for _, nic := range g.Shown() {
 		z := n.of[nic.Network]
 		if z == nil {
 			continue
@@ -222,7 +222,7 @@ func without[K comparable](from map[K][]named, key K, id seedbed.InstanceID) {
 
 // others returns the networks of a guest with names, but one.
 func (n *names) others(g seedbed.Guest, but string) (all []string) {
-	for _, nic := range g.NICs {
+	for _, nic := range g.Shown() {
 		if nic.Network != but && n.of[nic.Network] != nil && !slices.Contains(all, nic.Network) {
 			all = append(all, nic.Network)
 		}

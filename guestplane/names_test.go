@@ -28,6 +28,7 @@ func TestNames(t *testing.T) {
 			if random.IntN(8) == 0 {
 				nic.Addr = netip.Addr{}
 			}
+			nic.Hidden = random.IntN(8) == 0
 			g.NICs = append(g.NICs, nic)
 		}
 		return g
@@ -94,9 +95,11 @@ func TestZoneOf(t *testing.T) {
 	nic := func(addr string) seedbed.GuestNIC {
 		return seedbed.GuestNIC{Network: "lab", Addr: netip.MustParseAddr(addr)}
 	}
+	hidden := nic("10.0.0.9") // a job adds it
+	hidden.Hidden = true
 	var all names
 	all.replace(stateWith([]seedbed.Network{shared},
-		seedbed.Guest{ID: "1", Name: "web", NICs: []seedbed.GuestNIC{nic("10.0.0.1"), nic("10.0.0.2")}},
+		seedbed.Guest{ID: "1", Name: "web", NICs: []seedbed.GuestNIC{nic("10.0.0.1"), nic("10.0.0.2"), hidden}},
 		seedbed.Guest{ID: "2", Name: "web", Project: "shop", NICs: []seedbed.GuestNIC{nic("10.0.0.3")}}))
 	z := zoneOf{&all, "lab"}
 	for name, want := range map[string]string{
@@ -114,7 +117,7 @@ func TestZoneOf(t *testing.T) {
 			t.Errorf("%v: %v %t, want %s", host, addrs, ok, want)
 		}
 	}
-	for addr, want := range map[string]string{"10.0.0.2": "web", "10.0.0.3": "web.shop", "10.0.0.4": ""} {
+	for addr, want := range map[string]string{"10.0.0.2": "web", "10.0.0.3": "web.shop", "10.0.0.4": "", "10.0.0.9": ""} {
 		if name, ok := z.Name(netip.MustParseAddr(addr)); name != want || ok != (want != "") {
 			t.Errorf("%s: %q %t, want %q", addr, name, ok, want)
 		}

@@ -369,5 +369,8 @@ func (r *router) holder(ctx context.Context, in seedbed.Scope, network string, a
 		return i, 0, false, nil
 	}
 	nic = seedbed.NICAt(i.NICs, all[at].NIC)
-	return i, nic, err == nil && nic >= 0, err
+	if err != nil || nic < 0 || i.NICs[nic].Network != network { // the address is kept for a NIC that a job takes there
+		return i, 0, false, err
+	}
+	return i, nic, true, nil
 }

@@ -181,6 +181,27 @@ func TestRebuildKeepsNICs(t *testing.T) {
 	l.hasNICs("default", "other")
 }
 
+// TestGroupsOfNewNIC checks that a new NIC is in the security groups of its instance's profile, as those are that the instance was made with.
+func TestGroupsOfNewNIC(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	ctx := t.Context()
+	for _, name := range []string{"web", "own"} {
+		_, err := l.db.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: name})
+		l.ok(err)
+	}
+	inst := l.made()
+	_, err := l.db.ChangeProfile(ctx, inst.Profile, func(p *seedbed.Profile) error { p.SecurityGroups = []string{"web"}; return nil })
+	l.ok(err)
+	l.runUntil(l.addNIC("default"), seedbed.JobSucceeded)
+	l.runUntil(l.onNIC(seedbed.DoNICAdd, 0, seedbed.NICRequest{Network: "default", Groups: []string{"own"}}), seedbed.JobSucceeded)
+	i, err := l.db.Instance(ctx, inst.ID)
+	l.ok(err)
+	if d := cmp.Diff([][]string{{"web"}, {"own"}}, [][]string{i.NICs[1].Groups, i.NICs[2].Groups}); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestPlanNIC checks that a dry run says what a job on a NIC makes, and what prevents it.
 func TestPlanNIC(t *testing.T) {
 	t.Parallel()

@@ -105,18 +105,35 @@ func (in *Intake) newNIC(ctx context.Context, inst seedbed.Instance, req seedbed
 	if err != nil {
 		return nic, false, err
 	}
-	if err := in.grouped(ctx, asks, nil, all); err != nil {
+	n, err := in.store.Network(ctx, all[0].Network)
+	if err != nil {
+		return nic, false, err
+	}
+	groups, err := in.groupsOfNew(ctx, inst, n)
+	if err == nil {
+		err = in.grouped(ctx, asks, groups, all)
+	}
+	if err != nil {
 		return nic, false, err
 	}
 	nic = all[0]
 	if nic.Index, err = inst.FreeNIC(); err != nil {
 		return nic, false, err
 	}
-	n, err := in.store.Network(ctx, nic.Network)
-	if err == nil {
-		err = n.Keeps(nic)
+	return nic, len(draws) > 0, n.Keeps(nic)
+}
+
+// groupsOfNew returns the security groups that a further NIC of an instance is in without any of its own: those of its profile, as the NICs
+// that it was made with, unless the profile no longer exists or nothing keeps a NIC of the network to groups.
+func (in *Intake) groupsOfNew(ctx context.Context, inst seedbed.Instance, n seedbed.Network) ([]string, error) {
+	if !n.Kind.Served() || inst.Profile == "" {
+		return nil, nil
 	}
-	return nic, len(draws) > 0, err
+	p, err := in.store.Profile(ctx, inst.Profile)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return nil, nil
+	}
+	return p.SecurityGroups, err
 }
 
 // ownNIC returns ErrConflict for a NIC that the document of an instance's script has.

@@ -259,6 +259,9 @@ func (db *DB) MoveNIC(ctx context.Context, ref seedbed.JobRef, network string) e
 				return err
 			}
 		}
+		if err := feed.DropLeaseOf(ctx, tx, n.MAC); err != nil { // its guest has it of the network that it leaves
+			return err
+		}
 		return instances.MoveNIC(ctx, tx, inst, n, moved)
 	})
 }

@@ -48,7 +48,7 @@ func DropLeasesOf(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) erro
 	return sqldb.Exec(ctx, tx, `DELETE FROM lease WHERE instance = $1`, id)
 }
 
-// DropLeaseOf deletes the lease of a NIC that is deleted before, by its MAC address.
+// DropLeaseOf deletes the lease of a NIC that is deleted or goes to another network, by its MAC address.
 func DropLeaseOf(ctx context.Context, tx *sqldb.Tx, mac seedbed.MAC) error {
 	return sqldb.Exec(ctx, tx, `DELETE FROM lease WHERE mac = $1`, mac.String())
 }

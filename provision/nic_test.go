@@ -202,6 +202,30 @@ func TestGroupsOfNewNIC(t *testing.T) {
 	}
 }
 
+// TestNICServedAtTheEnd checks that the node has applied what a job on a NIC makes of the metadata once the job has ended, and that a guest
+// plane which is down does not keep the job from ending.
+func TestNICServedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.made()
+	l.otherNetwork()
+	ended := func(job seedbed.JobID) {
+		t.Helper()
+		l.runUntil(job, seedbed.JobSucceeded)
+		page, err := l.db.FeedPage(t.Context(), testNode, 0, "")
+		l.ok(err)
+		if applied, _, err := l.db.Applied(t.Context(), testNode); err != nil || applied < page.Revision {
+			t.Errorf("the node has applied revision %d of %d, %v", applied, page.Revision, err)
+		}
+	}
+	ended(l.addNIC("default"))
+	ended(l.onNIC(seedbed.DoNICSet, 1, seedbed.NICRequest{Network: "other"}))
+	ended(l.onNIC(seedbed.DoNICRemove, 0))
+	l.runUntil(l.addNIC("default"), seedbed.JobSucceeded)
+	l.deaf.Store(true)
+	l.runUntil(l.onNIC(seedbed.DoNICRemove, 0), seedbed.JobSucceeded)
+}
+
 // TestPlanNIC checks that a dry run says what a job on a NIC makes, and what prevents it.
 func TestPlanNIC(t *testing.T) {
 	t.Parallel()

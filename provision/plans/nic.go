@@ -3,9 +3,7 @@ package plans
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"time"
 
 	"seedbed"
 	"seedbed/provision/effects"
@@ -77,16 +75,23 @@ func (t *task) reapplied(ctx context.Context) error {
 	return t.applied(ctx, t.Node(), revision)
 }
 
-// nicState returns a function that records how far the job has got with its NIC, and makes the guest plane serve that.
+// reappliedSoon is reapplied that does not wait long for a guest plane that is down.
+func (t *task) reappliedSoon(ctx context.Context) error {
+	revision, err := t.store.Refresh(ctx, t.Node(), t.Job.Instance, t.renderer.Of)
+	if err != nil {
+		return fmt.Errorf("publish: %w", engine.FromStore(err))
+	}
+	return t.appliedSoon(ctx, t.Node(), revision, t.Intervals().Retract, "it will once it is back")
+}
+
+// nicState returns a function that records how far the job has got with its NIC, and waits until the guest plane serves that, if it is not
+// down: once the job has ended, the metadata tells of it.
 func (t *task) nicState(to seedbed.NICState) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := t.fromStoreWrite(ctx, func(ctx context.Context) error { return t.store.SetNIC(ctx, t.Ref, to) }); err != nil {
 			return fmt.Errorf("record the NIC: %w", err)
 		}
-		if _, err := t.store.Refresh(ctx, t.Node(), t.Job.Instance, t.renderer.Of); err != nil {
-			return fmt.Errorf("publish: %w", engine.FromStore(err))
-		}
-		return nil
+		return t.reappliedSoon(ctx)
 	}
 }
 
@@ -149,14 +154,7 @@ func (t *task) dropNIC(ctx context.Context) error {
 	if with := nic.Releases(); with != "" {
 		t.Event("info", 50, "released with it: %s", with)
 	}
-	short, cancel := context.WithTimeout(ctx, t.Intervals().Retract)
-	defer cancel()
-	err = t.reapplied(short)
-	if err != nil && ctx.Err() == nil && short.Err() != nil && errors.Is(err, seedbed.ErrUnavailable) {
-		t.Event("warn", 100, "%s within %s: it will once it is back", err, t.Intervals().Retract.Round(time.Millisecond))
-		return nil
-	}
-	return err
+	return t.reappliedSoon(ctx)
 }
 
 // plugNIC attaches the job's NIC to the domain: to its definition and, if it runs, to its guest.

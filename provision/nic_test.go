@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"seedbed"
 	"seedbed/internal/feedtest"
@@ -224,6 +225,40 @@ func TestNICServedAtTheEnd(t *testing.T) {
 	l.runUntil(l.addNIC("default"), seedbed.JobSucceeded)
 	l.deaf.Store(true)
 	l.runUntil(l.onNIC(seedbed.DoNICRemove, 0), seedbed.JobSucceeded)
+}
+
+// TestNICUnchangedWithoutDomain checks that a job on a NIC that could not attach it fails before it changes anything: without a domain, and
+// with a worker that does not know of NICs.
+func TestNICUnchangedWithoutDomain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	inst := l.made()
+	l.otherNetwork()
+	l.runUntil(l.addNIC("default"), seedbed.JobSucceeded)
+	before, err := l.db.Instance(t.Context(), inst.ID)
+	l.ok(err)
+	unchanged := func(job seedbed.JobID) {
+		t.Helper()
+		l.runUntil(job, seedbed.JobRolledBack)
+		now, err := l.db.Instance(t.Context(), inst.ID)
+		l.ok(err)
+		if d := cmp.Diff(before.NICs, now.NICs, cmpopts.EquateComparable(netip.Addr{})); d != "" {
+			t.Errorf("the NICs have changed (-want +got):\n%s", d)
+		}
+		leases, err := l.db.NetworkLeases(t.Context(), seedbed.AllProjects(), "other")
+		if err != nil || len(leases) > 0 {
+			t.Errorf("addresses are kept: %+v, %v", leases, err)
+		}
+	}
+	l.refuse("DetachNIC", 1)
+	unchanged(l.onNIC(seedbed.DoNICRemove, 1))
+	l.refuse("DetachNIC", 1)
+	unchanged(l.onNIC(seedbed.DoNICSet, 1, seedbed.NICRequest{Network: "other"}))
+	l.hasNICs("default", "default")
+	l.ok(l.hv.UndefineDomain(t.Context(), inst.ID))
+	unchanged(l.onNIC(seedbed.DoNICSet, 1, seedbed.NICRequest{Network: "other"}))
+	unchanged(l.onNIC(seedbed.DoNICAdd, 1, seedbed.NICRequest{Network: "other"}))
+	l.runUntil(l.onNIC(seedbed.DoNICRemove, 1), seedbed.JobSucceeded)
 }
 
 // TestPlanNIC checks that a dry run says what a job on a NIC makes, and what prevents it.

@@ -321,7 +321,7 @@ func (db *DB) dropNIC(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, spec see
 
 // endNIC records what the end of a job means for the NIC that it worked on.
 func (db *DB) endNIC(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, in seedbed.JobState) error {
-	if !j.Kind.OfNIC() || in != seedbed.JobSucceeded && in != seedbed.JobRolledBack {
+	if !j.Kind.OfNIC() || in == seedbed.JobFailed { // which may be resumed, and then needs what is kept
 		return nil
 	}
 	var spec seedbed.NICJob
@@ -333,6 +333,12 @@ func (db *DB) endNIC(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, in seedbe
 			return err
 		}
 		return nil
+	}
+	if in == seedbed.JobIncomplete { // unless its undo is still to take it back
+		_, n, err := instances.NICOf(ctx, tx, j.Instance, spec, nil)
+		if err != nil || n.Network != spec.From || n.State != seedbed.NICAttached {
+			return err
+		}
 	}
 	return db.ReleaseKept(ctx, tx, j.Instance, spec.Index)
 }

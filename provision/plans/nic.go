@@ -26,7 +26,7 @@ func (t *task) nicAddPlan() engine.Plan {
 // nicRemovePlan takes a NIC from an instance. Its filters and its addresses go last, when no guest has it any more.
 func (t *task) nicRemovePlan() engine.Plan {
 	return engine.Plan{Stages: []engine.Stage{
-		{Name: "hide-nic", Run: t.nicState(seedbed.NICDetaching), Undo: strict(t.nicAsItWas)},
+		{Name: "hide-nic", Run: t.hideNIC(false), Undo: strict(t.nicAsItWas)},
 		{Name: "unplug", Run: t.unplugNIC, Undo: strict(t.plugNICAgain)},
 		{Name: "drop-nic", Run: t.dropNIC, Final: true},
 	}}
@@ -35,7 +35,7 @@ func (t *task) nicRemovePlan() engine.Plan {
 // nicSetPlan takes a NIC to another network: its guest sees it go, and come again with the same MAC address.
 func (t *task) nicSetPlan() engine.Plan {
 	return engine.Plan{Stages: []engine.Stage{
-		{Name: "hide-nic", Run: t.nicState(seedbed.NICDetaching), Undo: strict(t.nicState(seedbed.NICAttached))},
+		{Name: "hide-nic", Run: t.hideNIC(true), Undo: strict(t.nicState(seedbed.NICAttached))},
 		{Name: "unplug", Run: t.unplugNIC, Undo: strict(t.plugNIC)},
 		{Name: "switch-nic", Run: t.switchNIC, Undo: strict(t.switchNICBack),
 			Guards: "not undone, because the NIC could not go back to its network"},
@@ -95,6 +95,33 @@ func (t *task) nicState(to seedbed.NICState) func(context.Context) error {
 	}
 }
 
+// hideNIC returns a function that takes the job's NIC out of the metadata. comesBack is true if the domain is to have it again.
+func (t *task) hideNIC(comesBack bool) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := t.canPlug(ctx, comesBack); err != nil {
+			return err
+		}
+		return t.nicState(seedbed.NICDetaching)(ctx)
+	}
+}
+
+// canPlug returns an error if the worker of the job's node is too old to attach and detach NICs, and ErrNotFound if a domain is needed
+// and there is none. So such a job fails before it has changed anything.
+func (t *task) canPlug(ctx context.Context, defined bool) error {
+	if defined {
+		if _, err := effects.DomainState.Ask(ctx, t.Worker(), effects.DomainRef{ID: t.Job.Instance}); err != nil {
+			return fmt.Errorf("look for domain %s: %w", t.Job.Subject, err)
+		}
+	}
+	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.DetachNIC.Do(ctx, t.Worker(), call, effects.NICRef{ID: t.Job.Instance}) // no NIC has the zero address
+	})
+	if err != nil {
+		return fmt.Errorf("see whether node %s can attach and detach NICs: %w", t.Node(), err)
+	}
+	return nil
+}
+
 // nicAsItWas undoes the first stage of the removal of a NIC.
 func (t *task) nicAsItWas(ctx context.Context) error {
 	spec, err := t.nicSpec()
@@ -115,6 +142,9 @@ func (t *task) plugNICAgain(ctx context.Context) error {
 
 // publishNIC puts the filters of a new NIC in place, whose addresses no other host may use.
 func (t *task) publishNIC(ctx context.Context) error {
+	if err := t.canPlug(ctx, true); err != nil {
+		return err
+	}
 	err := t.fromStoreWrite(ctx, func(ctx context.Context) error { return t.store.SetNIC(ctx, t.Ref, seedbed.NICAttaching) })
 	if err != nil {
 		return fmt.Errorf("record the NIC: %w", err)

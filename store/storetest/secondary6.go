@@ -214,7 +214,9 @@ func testNIC(b *bench) {
 	b.must(b.DropNIC(ctx, ref))
 	b.must(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobSucceeded}))
 	get(b.Accept(ctx, nicOf(seedbed.JobNICAdd, i.ID, n)))(b)
-	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	ref = b.claimRef()
+	b.must(b.SetNIC(ctx, ref, seedbed.NICAttached))
+	b.must(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobSucceeded}))
 	_, err = b.ResumeJob(ctx, kept.ID)
 	b.want(err, seedbed.ErrConflict, "no longer has")
 
@@ -275,7 +277,17 @@ func testMovedNIC(b *bench) {
 		b.must(b.Finish(ctx, ref, seedbed.JobResult{State: end}))
 		b.equal([]any{now().Network, claims()}, []any{"lan", both[1:]})
 	}
+	// What is left of a job whose undo was incomplete keeps no address, once the NIC is back.
 	back := nicOf(seedbed.JobNICSet, i.ID, own)
+	get(b.Accept(ctx, back))(b)
+	ref := b.claimRef()
+	b.must(b.Step(ctx, ref, seedbed.Step{Next: "hide-nic", Total: 1}))
+	b.equal(claims(), both)
+	b.must(b.Undo(ctx, ref, "no domain"))
+	b.must(b.Undone(ctx, ref, "hide-nic", "no domain"))
+	b.must(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobIncomplete, Error: "no domain"}))
+	b.equal(claims(), both[1:])
+	back = nicOf(seedbed.JobNICSet, i.ID, own)
 	b.must(func() error {
 		_, err := b.ChangeInstance(ctx, seedbed.InDefault("web1"), func(i *seedbed.Instance) error { return assign("")(i) }, keepRecord)
 		return err
@@ -397,7 +409,8 @@ func testMovedGroups(b *bench) {
 		b.Helper()
 		get(b.ChangeInstance(ctx, seedbed.InDefault("web1"), func(i *seedbed.Instance) error { change(&i.NICs[0]); return nil }, keepRecord))(b)
 	}
-	i := b.instance("web1")
+	j, i := b.runningIn("web1", "default", "default")
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
 	change(func(n *seedbed.NIC) { n.Groups = []string{"first"} })
 	ref := b.moving(i)
 	change(func(n *seedbed.NIC) { n.BandwidthIn = 1e6 })

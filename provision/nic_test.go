@@ -148,7 +148,7 @@ func TestNICFilteredBeforePlugged(t *testing.T) {
 	_, err = l.intake.Submit(t.Context(), nicRequest(seedbed.DoNICRemove, 1), nil)
 	l.want("remove the only one", err, seedbed.ErrConflict)
 	_, err = l.intake.Submit(t.Context(), nicRequest(seedbed.DoNICRemove, 0), nil)
-	l.want("remove what is gone", err, seedbed.ErrInvalid)
+	l.want("remove what is gone", err, seedbed.ErrNotFound)
 }
 
 // TestLeftNICIsRemoved checks that a NIC which a job could not take back keeps its filters, stays out of the metadata and of a definition

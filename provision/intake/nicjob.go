@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 
 	"seedbed"
 	"seedbed/provision/record"
@@ -27,6 +28,9 @@ func (in *Intake) nicJob(ctx context.Context, req seedbed.Request, delivery *see
 			r, err = in.store.Accept(ctx, seedbed.Acceptance{Job: jobOn(inst, kind, req.JobOptions), Delivery: delivery, NIC: &nic})
 			if !errors.Is(err, seedbed.ErrExists) || draw == macDraws || !drawn {
 				return r, err
+			}
+			if _, taken := in.store.FreeAddr(ctx, nic.Network, nic.MAC, nic.Addr); errors.Is(taken, seedbed.ErrExists) {
+				return r, err // the address is, and not the MAC address
 			}
 		} else if draw == macDraws || !drawn {
 			return r, err
@@ -72,11 +76,9 @@ func (in *Intake) nicOf(ctx context.Context, req seedbed.Request) (inst seedbed.
 		nic, drawn, err = in.newNIC(ctx, inst, req)
 		return inst, nic, drawn, err
 	}
-	at := seedbed.NICAt(inst.NICs, *req.NIC)
-	if at < 0 {
-		return inst, nic, false, inst.NoNIC(*req.NIC)
+	if nic, err = inst.NICNamed(strconv.Itoa(*req.NIC)); err != nil {
+		return inst, nic, false, err
 	}
-	nic = inst.NICs[at]
 	if err := in.ownNIC(ctx, inst, nic); err != nil {
 		return inst, nic, false, err
 	}

@@ -2,6 +2,7 @@ package instances
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 
 	"seedbed"
@@ -77,7 +78,9 @@ func (s *Store) KeepNIC(
 	}
 	n.Network = to.Name
 	if a.IsValid() {
-		err = assignable(ctx, b.Tx, i, to, n, a)
+		if err = assignable(ctx, b.Tx, i, to, n, a); errors.Is(err, seedbed.ErrInUse) { // it is to be its first one
+			err = seedbed.Errorf(seedbed.ErrExists, "%s", err)
+		}
 	} else {
 		a, err = s.freeAddr(ctx, b, to)
 	}

@@ -411,6 +411,11 @@ func testMovedGroups(b *bench) {
 	}
 	j, i := b.runningIn("web1", "default", "default")
 	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	b.runningIn("web2", "lan")
+	taken := i.NICs[0]
+	taken.Network, taken.Addr = "lan", netip.MustParseAddr("10.88.0.2")
+	_, err := b.Accept(ctx, nicOf(seedbed.JobNICSet, i.ID, taken))
+	b.want(err, seedbed.ErrExists, "10.88.0.2")
 	change(func(n *seedbed.NIC) { n.Groups = []string{"first"} })
 	ref := b.moving(i)
 	change(func(n *seedbed.NIC) { n.BandwidthIn = 1e6 })

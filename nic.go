@@ -73,7 +73,7 @@ type NICRequest struct {
 const (
 	JobNICAdd    JobKind = "nic_add"    // give an instance a further NIC
 	JobNICRemove JobKind = "nic_remove" // take a NIC from an instance
-	JobNICSet    JobKind = "nic_set"    // take a NIC to another network, or give it another address
+	JobNICSet    JobKind = "nic_set"    // take a NIC to another network
 )
 
 // OfNIC reports whether a job of that kind works on a NIC.

@@ -90,15 +90,16 @@ func (p payload) request() (asked, error) {
 	case p.Network != nil && !isName:
 		return asked{}, invalid("network is of another type: expected the name of a network with %s", seedbed.Clip(p.Action))
 	case p.Instance != "" || p.NIC != nil && !ofNIC(p.Action):
-		return asked{}, invalid("instance and nic are for %s: they cannot be set with %s", seedbed.DoAddressAssociate, seedbed.Clip(p.Action))
+		return asked{}, invalid("instance is for %s, and nic for that, %s and %s: they cannot be set with %s", seedbed.DoAddressAssociate,
+			seedbed.DoNICSet, seedbed.DoNICRemove, seedbed.Clip(p.Action))
 	case ofNIC(p.Action) && p.Params != nil:
 		return asked{}, invalid("%s has no params: expected name, nics and nic", p.Action)
 	case makes(p.Action) && p.Profile == "" && p.Image == "":
 		return asked{}, invalid("profile is missing: expected a profile or an image")
 	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node+p.Image+network != "" ||
 		p.NICs != nil && !ofNIC(p.Action) || p.Groups != nil):
-		return asked{}, invalid("hold, protected, node, image, network, nics and security_groups are for create and plan: "+
-			"they cannot be set with %s", seedbed.Clip(p.Action))
+		return asked{}, invalid("hold, protected, node, image, network, nics and security_groups are for create and plan, and nics also for %s "+
+			"and %s: they cannot be set with %s", seedbed.DoNICAdd, seedbed.DoNICSet, seedbed.Clip(p.Action))
 	}
 	options, err := p.options()
 	if err != nil {

@@ -272,6 +272,9 @@ func unplug(ctx context.Context, dom *lv.Domain, find func(*libvirtxml.Domain) (
 			return err
 		}
 		if !asked {
+			if err := awake(dom); err != nil {
+				return err
+			}
 			doc, err := device.Marshal()
 			if err != nil {
 				return err
@@ -290,6 +293,19 @@ func unplug(ctx context.Context, dom *lv.Domain, find func(*libvirtxml.Domain) (
 			return refused
 		}
 	}
+}
+
+// awake returns ErrConflict for a domain whose guest cannot let go of a device, because it does not run. It would do so once it runs again,
+// when nobody waits for it any more.
+func awake(dom interface {
+	GetState() (lv.DomainState, int, error)
+}) error {
+	state, _, err := dom.GetState()
+	if err == nil && (state == lv.DOMAIN_PAUSED || state == lv.DOMAIN_PMSUSPENDED) {
+		err = seedbed.Errorf(seedbed.ErrConflict, "the domain is paused, so its guest cannot let go of anything: resume the domain first, "+
+			"or stop the instance (seedbed vm stop --force)")
+	}
+	return err
 }
 
 // AttachNIC implements worker.NICAttacher: first in the domain's document, and then at its guest.

@@ -44,3 +44,15 @@ func TestResume(t *testing.T) {
 		})
 	}
 }
+
+// TestAwake checks that no guest is asked to let go of a device while its domain is paused.
+func TestAwake(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[lv.DomainState]error{
+		lv.DOMAIN_RUNNING: nil, lv.DOMAIN_PAUSED: seedbed.ErrConflict, lv.DOMAIN_PMSUSPENDED: seedbed.ErrConflict, lv.DOMAIN_SHUTDOWN: nil,
+	} {
+		if err := awake(pausedDomain{state: state}); !errors.Is(err, want) {
+			t.Errorf("state %d: %v, want %v", state, err, want)
+		}
+	}
+}

@@ -141,7 +141,8 @@ func (r *router) nicAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOptio
 	}
 	n, ok := s.NICOf(i)
 	if !ok {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrNotFound, "job %s was for a NIC %d with the MAC address %s that instance %s no longer has",
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrNotFound,
+			"job %s was for a NIC %d with the MAC address %s that instance %s no longer has",
 			j.ID.Short(), s.Index, s.MAC, i.Name)
 	}
 	req := seedbed.Request{Action: seedbed.DoNICRemove, Project: j.Project, Name: j.Subject, NIC: &n.Index, JobOptions: o}

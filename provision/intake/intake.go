@@ -100,7 +100,8 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 	}
 	_, ofNIC := seedbed.NICActions()[req.Action]
 	if (req.Network != "" || req.NICs != nil && !ofNIC || req.SecurityGroups != nil) && req.Action != seedbed.DoCreate {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s has no network and no nics: %s, %s and %s change those of an instance",
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid,
+			"action %s has no network and no nics: %s, %s and %s change those of an instance",
 			seedbed.Clip(req.Action), seedbed.DoNICAdd, seedbed.DoNICSet, seedbed.DoNICRemove)
 	}
 	if req.Node != "" && req.Action != seedbed.DoCreate {

@@ -159,6 +159,36 @@ func TestGuestProgramsThatFail(t *testing.T) {
 	}
 }
 
+// TestGuestProgramThatPrintsTooMuch has programs whose output is lost on the way. The first call says so, because the agent gives
+// it once.
+func TestGuestProgramThatPrintsTooMuch(t *testing.T) {
+	t.Parallel()
+	l := start(t)
+	id := l.running(t)
+	for name, status := range map[string]func() ([]byte, error){
+		"the worker's limit": func() ([]byte, error) {
+			return []byte(`{"return":{"exited":true,"out-data":"` + strings.Repeat("AAAA", 3<<20) + `"}}`), nil
+		},
+		"the driver's limit": func() ([]byte, error) { return nil, seedbed.Errorf(seedbed.ErrTooLargeAnswer, "no room") },
+	} {
+		asked := false
+		l.domain.SetAgent(id, func(request []byte) ([]byte, error) {
+			switch {
+			case !strings.Contains(string(request), "guest-exec-status"):
+				return []byte(`{"return":{"pid":7}}`), nil
+			case asked:
+				return nil, seedbed.Errorf(seedbed.ErrConflict, "PID 7 does not exist")
+			}
+			asked = true
+			return status()
+		})
+		p, err := l.exec(t, id, seedbed.GuestCommand{Path: "yes"})
+		if !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "the program has printed more than about 2 MiB") {
+			t.Errorf("%s: %+v, %v; want ErrConflict that says what is lost", name, p, err)
+		}
+	}
+}
+
 // file opens the copy of a file.
 func (l *lab) file(t *testing.T, f seedbed.GuestFile) *duplex.Stream {
 	t.Helper()

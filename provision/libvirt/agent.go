@@ -6,6 +6,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -17,8 +18,9 @@ import (
 )
 
 const (
-	// agentWait is how long an agent has for an answer, in seconds. libvirt has as long again to find out whether it answers at all.
-	agentWait = 5
+	// agentWait is how long an agent has for an answer, in seconds: an answer that comes later is lost, and some MiB take a slow guest
+	// that long. Before that, libvirt takes at most 5 seconds to find out whether it answers at all. A call of the API has longer than both.
+	agentWait = 12
 	// askTime limits a question with all of that.
 	askTime = 30 * time.Second
 	// maxAsks is how many agents are asked at the same time.
@@ -120,31 +122,36 @@ func agentIsThere(dom *lv.Domain, id seedbed.InstanceID) error {
 	case at < 0:
 		return seedbed.Errorf(seedbed.ErrConflict, "domain %s has no channel for a guest agent (%s)", id, agentName)
 	case doc.Devices.Channels[at].Target.VirtIO.State == "disconnected":
-		return noAgent(id)
+		return noAgent(id, "its channel is closed in the guest")
 	}
 	return nil
 }
 
-func noAgent(id seedbed.InstanceID) error {
+// noAgent is the error of an agent that does not answer. why is libvirt's word on it.
+func noAgent(id seedbed.InstanceID, why string) error {
 	return seedbed.Errorf(seedbed.ErrConflict, "no guest agent answers in domain %s: install and start qemu-guest-agent in the guest "+
-		"(Debian: apt install qemu-guest-agent)", id)
+		"(Debian: apt install qemu-guest-agent), or restart it there: %s", id, why)
 }
 
 // agentError translates what libvirt reports about an agent. Its text may be the guest's.
 func agentError(id seedbed.InstanceID, err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
+	}
+	text := strconv.Quote(seedbed.ClipTo(messageOf(err), 500))
+	switch {
 	case has(err, lv.ERR_AGENT_COMMAND_TIMEOUT):
 		return seedbed.Errorf(seedbed.ErrUnavailable, "the guest agent of domain %s did not answer within %d s: "+
 			"what it was asked may have been done", id, agentWait)
 	case silent(err): // it was asked for nothing yet
-		return noAgent(id)
+		return noAgent(id, text)
 	case has(err, lv.ERR_AGENT_COMMAND_FAILED) || has(err, lv.ERR_INTERNAL_ERROR):
-		return seedbed.Errorf(seedbed.ErrConflict, "the guest agent of domain %s refuses: %q", id, seedbed.ClipTo(messageOf(err), 500))
-	case has(err, lv.ERR_RPC):
-		return seedbed.Errorf(seedbed.ErrConflict, "the answer of the guest agent of domain %s is too large: %q", id,
-			seedbed.ClipTo(messageOf(err), 500))
+		return seedbed.Errorf(seedbed.ErrConflict, "the guest agent of domain %s refuses: %s", id, text)
+	case has(err, lv.ERR_RPC): // it is larger than what libvirt's daemon passes on, which is 4 MiB
+		return seedbed.Errorf(seedbed.ErrTooLargeAnswer, "the answer of the guest agent of domain %s is too large: %s", id, text)
+	case has(err, lv.ERR_SYSTEM_ERROR): // it is larger than what the daemon reads, which is 10 MiB
+		return seedbed.Errorf(seedbed.ErrTooLargeAnswer, "the answer of the guest agent of domain %s is too large, and libvirt has given "+
+			"the agent up for it: restart qemu-guest-agent in the guest, or the guest: %s", id, text)
 	}
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -54,7 +53,7 @@ func ask[T any](ctx context.Context, a agents, id seedbed.InstanceID, command st
 		return none, err
 	}
 	if len(answer) > maxAgentAnswer {
-		return none, seedbed.Errorf(seedbed.ErrConflict, "the guest agent of domain %s answers %s with %s, which is too much", id, command,
+		return none, seedbed.Errorf(seedbed.ErrTooLargeAnswer, "the guest agent of domain %s answers %s with %s, which is too much", id, command,
 			seedbed.Bytes(len(answer)))
 	}
 	if err := json.Unmarshal(answer, &reply); err != nil || reply.Return == nil {
@@ -76,7 +75,7 @@ func (a agents) exec(ctx context.Context, g effects.GuestCommand) (seedbed.Guest
 	if err := g.Command.Check(); err != nil {
 		return seedbed.GuestProcess{}, err
 	}
-	arguments := map[string]any{"path": g.Command.Path, "arg": slices.Concat([]string{}, g.Command.Arguments), "capture-output": true}
+	arguments := map[string]any{"path": g.Command.Path, "arg": append([]string{}, g.Command.Arguments...), "capture-output": true}
 	if len(g.Command.Data) > 0 {
 		arguments["input-data"] = g.Command.Data
 	}
@@ -145,6 +144,10 @@ func (a agents) status(ctx context.Context, g effects.GuestProcess) (seedbed.Gue
 	s, err := ask[exitStatus](ctx, a, g.ID, "guest-exec-status", map[string]any{"pid": g.Process})
 	if err == nil && (s.Exited == nil || s.ExitCode < math.MinInt32 || s.ExitCode > math.MaxUint32) {
 		err = senseless(g.ID, "guest-exec-status")
+	}
+	if errors.Is(err, seedbed.ErrTooLargeAnswer) {
+		err = seedbed.Errorf(seedbed.ErrTooLargeAnswer, "the program has printed more than about 2 MiB, and all of it is lost, as is its exit "+
+			"code: have it write to a file, and copy that: %v", err)
 	}
 	if err != nil || !*s.Exited {
 		return p, err

@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -79,15 +80,26 @@ func (g *GuestAgent) SetFile(path, text string) {
 type agentRequest struct {
 	Execute   string `json:"execute"`
 	Arguments struct {
-		Path   string   `json:"path"`
-		Arg    []string `json:"arg"`
-		Input  []byte   `json:"input-data"`
-		PID    int64    `json:"pid"`
-		Mode   string   `json:"mode"`
-		Handle int64    `json:"handle"`
-		Count  int      `json:"count"`
-		Buf    []byte   `json:"buf-b64"`
+		Path   string    `json:"path"`
+		Arg    agentArgs `json:"arg"`
+		Input  []byte    `json:"input-data"`
+		PID    int64     `json:"pid"`
+		Mode   string    `json:"mode"`
+		Handle int64     `json:"handle"`
+		Count  int       `json:"count"`
+		Buf    []byte    `json:"buf-b64"`
 	} `json:"arguments"`
+}
+
+// agentArgs are the arguments of a program. An agent does not take null for them.
+type agentArgs []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *agentArgs) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return errors.New("Invalid parameter type for 'arg', expected: array")
+	}
+	return json.Unmarshal(b, (*[]string)(a))
 }
 
 // Answer answers one request.

@@ -156,9 +156,11 @@ type GuestProcess struct {
 	Truncated bool   `json:"truncated,omitempty"`
 }
 
-// ErrTooLargeAnswer is the kind of error, a conflict, of an answer of a guest agent that is too large. The agent does not give it
-// again.
-var ErrTooLargeAnswer = Errorf(ErrConflict, "the answer of the guest agent is too large")
+// The kinds of error of guest agents, which are conflicts. An agent does not give an answer that is too large again.
+var (
+	ErrAgentRefuses   = Errorf(ErrConflict, "the guest agent refuses")
+	ErrTooLargeAnswer = Errorf(ErrConflict, "the answer of the guest agent is too large")
+)
 
 // GuestFile is a file in a guest, to be read, or to be written in place of an existing one.
 type GuestFile struct {

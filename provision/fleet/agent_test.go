@@ -75,6 +75,10 @@ func TestGuestPrograms(t *testing.T) {
 	if p, err := l.waitFor(t, id, begun); err != nil || p.ExitCode != 7 {
 		t.Errorf("its end: %+v, %v", p, err)
 	}
+	_, err = effects.GuestWait.Ask(t.Context(), l.Client, effects.GuestProcess{ID: id, Process: p.ID})
+	if !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "does not know the program any more") {
+		t.Errorf("its end, again: %v; want ErrConflict that says that it is not known", err)
+	}
 }
 
 // TestGuestProgramWhoseAnswerIsLate has who asked leave before the agent answers: the next one gets the answer that the agent

@@ -146,7 +146,7 @@ func agentError(id seedbed.InstanceID, err error) error {
 	case silent(err): // it was asked for nothing yet
 		return noAgent(id, text)
 	case has(err, lv.ERR_AGENT_COMMAND_FAILED) || has(err, lv.ERR_INTERNAL_ERROR):
-		return seedbed.Errorf(seedbed.ErrConflict, "the guest agent of domain %s refuses: %s", id, text)
+		return seedbed.Errorf(seedbed.ErrAgentRefuses, "the guest agent of domain %s refuses: %s", id, text)
 	case has(err, lv.ERR_RPC): // it is larger than what libvirt's daemon passes on, which is 4 MiB
 		return seedbed.Errorf(seedbed.ErrTooLargeAnswer, "the answer of the guest agent of domain %s is too large: %s", id, text)
 	case has(err, lv.ERR_SYSTEM_ERROR): // it is larger than what the daemon reads, which is 10 MiB

@@ -145,7 +145,11 @@ func (a agents) status(ctx context.Context, g effects.GuestProcess) (seedbed.Gue
 	if err == nil && (s.Exited == nil || s.ExitCode < math.MinInt32 || s.ExitCode > math.MaxUint32) {
 		err = senseless(g.ID, "guest-exec-status")
 	}
-	if errors.Is(err, seedbed.ErrTooLargeAnswer) {
+	switch {
+	case errors.Is(err, seedbed.ErrAgentRefuses):
+		err = seedbed.Errorf(seedbed.ErrAgentRefuses, "the guest agent does not know the program any more, and its output is lost: it was "+
+			"asked for before, or was too much for the agent's time, or the agent was restarted: %v", err)
+	case errors.Is(err, seedbed.ErrTooLargeAnswer):
 		err = seedbed.Errorf(seedbed.ErrTooLargeAnswer, "the program has printed more than about 2 MiB, and all of it is lost, as is its exit "+
 			"code: have it write to a file, and copy that: %v", err)
 	}

@@ -139,8 +139,8 @@ type Terminal interface {
 type Agent interface {
 	// AskAgent asks the agent of a domain's guest (https://www.qemu.org/docs/master/interop/qemu-ga-ref.html). The request is JSON
 	// with the members execute and arguments, and the answer JSON with the member return. The answer is the guest's: it has at most
-	// some MiB, and may be anything. Errors: ErrNotFound; ErrConflict if the domain does not run, there is no agent that answers, or
-	// the agent refuses; ErrTooLargeAnswer; ErrUnavailable if the agent has taken the request and does not answer within some seconds,
+	// some MiB, and may be anything. Errors: ErrNotFound; ErrConflict if the domain does not run, or there is no agent that answers;
+	// ErrAgentRefuses; ErrTooLargeAnswer; ErrUnavailable if the agent has taken the request and does not answer within some seconds,
 	// so what it was asked may have been done.
 	AskAgent(ctx context.Context, id seedbed.InstanceID, request []byte) ([]byte, error)
 }

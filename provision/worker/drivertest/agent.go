@@ -112,7 +112,7 @@ func (g *GuestAgent) Answer(request []byte) ([]byte, error) {
 	defer g.mu.Unlock()
 	v, err := g.do(r)
 	if err != nil {
-		return nil, seedbed.Errorf(seedbed.ErrConflict, "the guest agent refuses: %v", err)
+		return nil, seedbed.Errorf(seedbed.ErrAgentRefuses, "the guest agent refuses: %v", err)
 	}
 	return json.Marshal(map[string]any{"return": v})
 }

@@ -51,11 +51,14 @@ func (c *cached) path(t T) string {
 	return path
 }
 
+// guestImage are the scripts that make a Debian guest image.
+var guestImage = []string{"guest-image.sh", "bootable.sh"}
+
 var (
-	image      = cached{script: "guest-image.sh", name: "debian.qcow2"}
+	image      = cached{script: "guest-image.sh", name: "debian.qcow2", of: guestImage}
 	smallImage = cached{script: "small-image.sh", name: "small.qcow2",
 		of: []string{"small-image.sh", "small-init.sh", "bootable.sh", "../../.cache/debian.qcow2"}}
-	newestImage = cached{script: "guest-image.sh", name: "debian-" + newestSuite + ".qcow2", args: []string{newestSuite}}
+	newestImage = cached{script: "guest-image.sh", name: "debian-" + newestSuite + ".qcow2", args: []string{newestSuite}, of: guestImage}
 	newestInit  = cached{script: "unpacked.sh", name: "cloud-init-" + newestSuite, args: []string{"cloud-init", newestSuite}}
 	chrony      = cached{script: "unpacked.sh", name: "chrony", args: []string{"chrony"}}
 	cluster     = cached{script: "postgres-cluster.sh", name: "postgres-" + pgVersion, args: []string{pgBin}}

@@ -6,7 +6,7 @@
 set -eu
 
 out=$1
-packages=systemd,systemd-sysv,udev,dbus,ifupdown,isc-dhcp-client,cloud-init,cloud-guest-utils,fdisk,python3-cffi-backend,linux-image-cloud-amd64,netbase,iproute2,openssh-server
+packages=systemd,systemd-sysv,udev,dbus,ifupdown,isc-dhcp-client,cloud-init,cloud-guest-utils,fdisk,python3-cffi-backend,linux-image-cloud-amd64,netbase,iproute2,openssh-server,qemu-guest-agent
 own=$(. /etc/os-release && echo "$VERSION_CODENAME")
 suite=${2:-$own}
 size_mib=2048

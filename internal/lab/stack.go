@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -173,11 +174,17 @@ func (s *Stack) AwaitAPI() {
 // CLI runs the seedbed command against the stack and returns its output and exit status.
 func (s *Stack) CLI(args ...string) (stdout, stderr string, status int) {
 	s.t.Helper()
+	return s.CLIWith(nil, args...)
+}
+
+// CLIWith is CLI with a standard input.
+func (s *Stack) CLIWith(input io.Reader, args ...string) (stdout, stderr string, status int) {
+	s.t.Helper()
 	cmd := exec.Command(filepath.Join(Programs(s.t), "seedbed"),
 		append([]string{"--socket", filepath.Join(s.Dir, "run", "control.sock")}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+s.Dir)
 	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, &out, &errs
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 		s.t.Fatal(err)
 	}

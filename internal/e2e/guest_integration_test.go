@@ -71,8 +71,9 @@ func TestGuest(t *testing.T) {
 	s := lab.NewStack(t, lab.StackOptions{Host: host, Jobs: "{poll: 50ms}"}) // a stage that waits for a guest outlives a busy minute
 	addImage(t, s, "debian", image)
 	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnbi2O4bamyvGex+KKx6teSJUluixtO12v0Y6RxM8g6 tester"
+	must(t, s, "provisioner", "template", "system", "add", "seen", "--vcpus", "2", "--vram", "1GiB", "--serial", "--vnc")
 	addProfile(t, s, seedbed.Profile{
-		Name: "web", Image: "debian", VCPUs: 2, Memory: seedbed.GiB, DiskSize: 3 * seedbed.GiB,
+		Name: "web", Image: "debian", System: "seen", VCPUs: 2, Memory: seedbed.GiB, DiskSize: 3 * seedbed.GiB,
 		SSHKeys: []string{key}, UserData: []byte(userData), Ready: seedbed.ReadyReport,
 		Metadata: seedbed.MetadataOptions{Tokens: seedbed.TokensRequired}, Tags: map[string]string{"role": "frontend"},
 	})
@@ -189,6 +190,7 @@ func TestGuest(t *testing.T) {
 		t.Error("the report token is in a log")
 	}
 
+	agentOf(t, s, vm)
 	volumesOf(t, s, vm)
 	inGroups(t, s, host, vm)
 	forwarded(t, s, host, vm, gateway)

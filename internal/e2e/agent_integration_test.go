@@ -45,12 +45,12 @@ func agentOf(t *testing.T, s *lab.Stack, vm seedbed.Instance) {
 		{"longer than one call waits", "", []string{"--", "sh", "-c", "sleep 9; echo slept; exit 3"}, "slept\n", "", 3},
 		{"2 MiB of output", "", []string{"--", "sh", "-c", `yes "$1" | head -n "$2"`, "sh", strings.TrimSpace(line),
 			strconv.Itoa(len(much) / len(line))}, much, "", 0},
-		{"too much of it", "", []string{"--", "head", "-c", "4M", "/dev/zero"}, "", "is lost", 4},
+		{"too much of it", "", []string{"--", "head", "-c", "4M", "/dev/zero"}, "", "is lost", 255},
 		{"the agent answers after that", "", []string{"--", "echo", "well"}, "well\n", "", 0},
-		{"killed", "", []string{"--", "sh", "-c", "kill -9 $$"}, "", "signal 9", 4},
-		{"no such program", "", []string{"--", "/none"}, "", "refuses", 4},
+		{"killed", "", []string{"--", "sh", "-c", "kill -9 $$"}, "", "signal 9", 137},
+		{"no such program", "", []string{"--", "/none"}, "", "refuses", 255},
 		{"not in time", "", []string{"--timeout", "4s", "--", "sh", "-c", "sleep 8; echo went on >/root/late"}, "",
-			"goes on in the guest", 5},
+			"goes on in the guest", 255},
 	} {
 		began := time.Now()
 		out, stderr, status := s.CLIWith(strings.NewReader(tt.input), append([]string{"vm", "exec", vm.Name}, tt.args...)...)
@@ -106,7 +106,7 @@ func agentOf(t *testing.T, s *lab.Stack, vm seedbed.Instance) {
 	must(t, s, "vm", "exec", vm.Name, "--", "systemd-run", "--no-block", "sh", "-c", pause)
 	silent := func() bool {
 		_, stderr, status := s.CLI("vm", "exec", vm.Name, "--", "true")
-		return status == 4 && strings.Contains(stderr, "no guest agent answers in domain") &&
+		return status == 255 && strings.Contains(stderr, "no guest agent answers in domain") &&
 			strings.Contains(stderr, "apt install qemu-guest-agent")
 	}
 	lab.Await(t, lab.Patience, "a guest whose agent is stopped says so", silent)
@@ -120,7 +120,7 @@ func agentOf(t *testing.T, s *lab.Stack, vm seedbed.Instance) {
 	})
 
 	// More than libvirt reads: it gives the agent up.
-	if out, stderr, status := s.CLI("vm", "exec", vm.Name, "--", "head", "-c", "20M", "/dev/zero"); status != 4 || out != "" ||
+	if out, stderr, status := s.CLI("vm", "exec", vm.Name, "--", "head", "-c", "20M", "/dev/zero"); status != 255 || out != "" ||
 		!strings.Contains(stderr, "restart ") {
 		t.Errorf("far too much output: status %d: %d bytes, %s", status, len(out), stderr)
 	}

@@ -75,9 +75,9 @@ func TestGuestPrograms(t *testing.T) {
 	if p, err := l.waitFor(t, id, begun); err != nil || p.ExitCode != 7 {
 		t.Errorf("its end: %+v, %v", p, err)
 	}
-	_, err = effects.GuestWait.Ask(t.Context(), l.Client, effects.GuestProcess{ID: id, Process: p.ID})
+	_, err = effects.GuestWait.Ask(t.Context(), l.Client, effects.GuestProcess{ID: id, Process: begun.ID + 1000})
 	if !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "does not know the program any more") {
-		t.Errorf("its end, again: %v; want ErrConflict that says that it is not known", err)
+		t.Errorf("a program that it does not know: %v; want ErrConflict that says so", err)
 	}
 }
 
@@ -163,8 +163,8 @@ func TestGuestProgramsThatFail(t *testing.T) {
 	}
 }
 
-// TestGuestProgramThatPrintsTooMuch has programs whose output is lost on the way. The first call says so, because the agent gives
-// it once.
+// TestGuestProgramThatPrintsTooMuch has programs whose output is lost on the way. The first question says so, because the agent
+// gives it once.
 func TestGuestProgramThatPrintsTooMuch(t *testing.T) {
 	t.Parallel()
 	l := start(t)
@@ -186,7 +186,9 @@ func TestGuestProgramThatPrintsTooMuch(t *testing.T) {
 			asked = true
 			return status()
 		})
-		p, err := l.exec(t, id, seedbed.GuestCommand{Path: "yes"})
+		begun, err := l.exec(t, id, seedbed.GuestCommand{Path: "yes"})
+		must(t, "yes", err)
+		p, err := l.waitFor(t, id, begun)
 		if !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "the program has printed more than about 2 MiB") {
 			t.Errorf("%s: %+v, %v; want ErrConflict that says what is lost", name, p, err)
 		}

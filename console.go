@@ -111,7 +111,7 @@ type GuestCommand struct {
 
 // The limits of what a guest agent is asked for.
 const (
-	MaxGuestInput     = MiB
+	MaxGuestInput     = 64 * KiB
 	MaxGuestArguments = 64 * KiB
 	MaxGuestPath      = 4 * KiB
 	MaxGuestFile      = GiB

@@ -129,7 +129,7 @@ func (i Instance) NIC(index *int) (at int, err error) {
 // NICNamed returns the NIC of an instance that a text names: by its index or its MAC address. It returns ErrInvalid for another text,
 // and ErrNotFound if the instance has no such NIC.
 func (i Instance) NICNamed(text string) (NIC, error) {
-	at := -1
+	var at int
 	if index, err := strconv.Atoi(text); err == nil {
 		at = NICAt(i.NICs, index)
 	} else if mac, err := ParseMAC(text); err == nil {

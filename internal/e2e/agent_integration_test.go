@@ -40,7 +40,7 @@ func agentOf(t *testing.T, s *lab.Stack, vm seedbed.Instance) {
 			"a  b\n", "wrong\n", 7},
 		{"as root", "", []string{"--", "id", "-u"}, "0\n", "", 0},
 		{"without arguments", "", []string{"--", "whoami"}, "root\n", "", 0},
-		{"the input, byte by byte", string(noise[:200<<10]), []string{"-i", "--", "cat"}, string(noise[:200<<10]), "", 0},
+		{"the input, byte by byte", string(noise[:64<<10]), []string{"-i", "--", "cat"}, string(noise[:64<<10]), "", 0},
 		{"an empty input", "", []string{"-i", "--", "cat"}, "", "", 0},
 		{"longer than one call waits", "", []string{"--", "sh", "-c", "sleep 9; echo slept; exit 3"}, "slept\n", "", 3},
 		{"2 MiB of output", "", []string{"--", "sh", "-c", `yes "$1" | head -n "$2"`, "sh", strings.TrimSpace(line),

@@ -133,9 +133,13 @@ func TestGuestProgramsThatFail(t *testing.T) {
 		{"too many arguments", id, seedbed.GuestCommand{Path: "echo", Arguments: []string{strings.Repeat("x", 70<<10)}}, seedbed.ErrInvalid,
 			"64KiB"},
 		{"a zero byte", id, seedbed.GuestCommand{Path: "echo", Arguments: []string{"a\x00b"}}, seedbed.ErrInvalid, "zero byte"},
-		{"too much input", id, seedbed.GuestCommand{Path: "cat", Data: make([]byte, 2<<20)}, seedbed.ErrInvalid, "1MiB"},
+		{"too much input", id, seedbed.GuestCommand{Path: "cat", Data: make([]byte, 64<<10+1)}, seedbed.ErrInvalid, "64KiB"},
+		{"too large a request", id, seedbed.GuestCommand{Path: "cat", Data: make([]byte, 64<<10),
+			Arguments: []string{strings.Repeat("\x01", 60<<10)}}, seedbed.ErrInvalid, "expected at most 160KiB"},
+		{"all the input", id, seedbed.GuestCommand{Path: "cat", Data: make([]byte, 64<<10), Arguments: []string{
+			strings.Repeat("x", 60<<10)}}, nil, ""},
 	} {
-		if _, err := l.exec(t, tt.id, tt.ask); !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+		if _, err := l.exec(t, tt.id, tt.ask); !errors.Is(err, tt.want) || err != nil && !strings.Contains(err.Error(), tt.text) {
 			t.Errorf("%s: %v; want %v with %q", tt.name, err, tt.want, tt.text)
 		}
 	}

@@ -22,6 +22,8 @@ const (
 	lastLook  = time.Second
 	// filePart is how much of a file is read or written in one request.
 	filePart = 48 << 10
+	// maxAgentRequest limits a request. libvirt spoils one that does not fit into a socket's buffer, which has about 200 KiB.
+	maxAgentRequest = 160 << 10
 	// maxAgentAnswer limits the answer of an agent.
 	maxAgentAnswer = 8 << 20
 	// maxNothing is how many times in a row an agent may read or write nothing.
@@ -47,6 +49,10 @@ func ask[T any](ctx context.Context, a agents, id seedbed.InstanceID, command st
 	request, err := json.Marshal(map[string]any{"execute": command, "arguments": arguments})
 	if err != nil {
 		return none, err
+	}
+	if len(request) > maxAgentRequest {
+		return none, seedbed.Errorf(seedbed.ErrInvalid, "the program's path, arguments and input have %s, as the guest agent is sent them: "+
+			"expected at most %s", seedbed.Bytes(len(request)), seedbed.Bytes(maxAgentRequest))
 	}
 	answer, err := a.hypervisor.AskAgent(ctx, id, request)
 	if err != nil {

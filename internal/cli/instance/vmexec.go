@@ -30,7 +30,7 @@ func vmExec(a *cli.App) *cobra.Command {
 		Use: "exec NAME -- PROGRAM [ARGUMENT...]", Short: "Run a program in an instance's guest, by its agent",
 		Long: `Run a program in an instance's guest. The QEMU guest agent there runs it, as root, without a
 shell: for one, run sh -c 'COMMANDS'. Its output is shown when it has exited. With -i the
-program gets the standard input, at most 1 MiB.
+program gets the standard input, at most 64 KiB.
 
 The exit status is that of the program, 128 and the number of the signal that has ended it, or
 255 if the command itself fails, such as when no agent answers or --timeout has passed.

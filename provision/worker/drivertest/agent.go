@@ -97,7 +97,7 @@ type agentArgs []string
 // UnmarshalJSON implements json.Unmarshaler.
 func (a *agentArgs) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
-		return errors.New("Invalid parameter type for 'arg', expected: array")
+		return errors.New("invalid parameter type for 'arg', expected: array")
 	}
 	return json.Unmarshal(b, (*[]string)(a))
 }

@@ -30,10 +30,11 @@ run: ## a signed webhook boots a real guest; ONCE=1 ends once it has reported in
 	@internal/lab/run.sh $(if $(ONCE),--once)
 
 # Packages that share the host's one libvirtd, its block devices or its control groups run one after
-# another. Beside them run the others, two at a time and with less priority, so that guests boot as if alone.
-# The longest begin, and of these the ones that mostly wait.
+# another. Beside them run those that mostly wait, one at a time, because guests that boot need the processors. The others run
+# side by side after them, those that take longest first.
+WAITS  := provision/ceph netcfg
 ALONE  := internal/e2e internal/soak internal/lab provision/libvirt provision/dir provision/image provision/mapper provision/script provision/script/sandbox provision/script/python
-LONG   := provision/ceph netcfg store provision cmd/seedbed
+LONG   := store provision cmd/seedbed
 # A test that fails runs once more, alone, if there are few. One that passes only then is named at the end:
 # it is a fault too, but it does not hide what else the run shows.
 GOTEST  = env CGO_ENABLED=1 $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --format-hide-empty-pkg --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=6 \
@@ -49,13 +50,14 @@ test: ## every path once: unit, contract, integration and end-to-end tests (root
 	@mkdir -p $(TIMES); rm -f $(TIMES)/*; \
 	echo "samples by SEEDBED_SEED=$$SEEDBED_SEED$${SEEDBED_LONG:+, and all cases of the matrices}"; \
 	status=0; \
-	others=$$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(ALONE) $(LONG))"); \
-	nice -n 5 $(call GOTEST,beside,$(addprefix ./,$(LONG)) $$others) -p 2 >$(TIMES)/beside 2>&1 & beside=$$!; \
-	trap 'kill $$beside 2>/dev/null || :' EXIT; \
+	others=$$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(WAITS) $(ALONE) $(LONG))"); \
+	nice -n 5 $(call GOTEST,waits,$(addprefix ./,$(WAITS))) -p 1 >$(TIMES)/waits 2>&1 & waits=$$!; \
+	trap 'kill $$waits 2>/dev/null || :' EXIT; \
 	$(call GOTEST,alone,$(addprefix ./,$(ALONE))) -p 1 2>&1 | tee $(TIMES)/alone || status=1; \
-	wait $$beside || status=1; trap - EXIT; cat $(TIMES)/beside; \
+	$(call GOTEST,beside,$(addprefix ./,$(LONG)) $$others) -p 3 2>&1 | tee $(TIMES)/beside || status=1; \
+	wait $$waits || status=1; trap - EXIT; cat $(TIMES)/waits; \
 	echo 'where the time went:'; \
-	cat $(TIMES)/alone $(TIMES)/beside | awk '($$1 == "PASS" || $$1 == "FAIL") && $$3 ~ /[0-9]s\)$$/ { \
+	cat $(TIMES)/alone $(TIMES)/waits $(TIMES)/beside | awk '($$1 == "PASS" || $$1 == "FAIL") && $$3 ~ /[0-9]s\)$$/ { \
 		t = substr($$3, 2); s = 0; if (t ~ /m/) { s = 60 * t; sub(/.*m/, "", t) } print int(s + t) " s", $$2 }' | sort -rn | head -12; \
 	if cat $(TIMES)/again-* 2>/dev/null | grep .; then echo 'The tests above failed and ran again. A test that passes only then is a fault: mend it.'; fi; \
 	exit $$status

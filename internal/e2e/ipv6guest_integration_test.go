@@ -31,7 +31,7 @@ func TestIPv6Guest(t *testing.T) {
 	image := lab.GuestImage(t)
 	h := lab.NewHost(t)
 	h.Libvirt()
-	s := lab.NewStack(t, lab.StackOptions{Host: h, Jobs: "{poll: 50ms}"})
+	s := lab.NewStack(t, lab.StackOptions{Host: h, Jobs: "{poll: 50ms, stage_timeout: {ready: 30m}}"})
 	addImage(t, s, "debian", image)
 	document := filepath.Join(t.TempDir(), "user-data")
 	if err := os.WriteFile(document, []byte(onIPv6), 0o600); err != nil {

@@ -149,7 +149,7 @@ func TestBridgedGuest(t *testing.T) {
 	image := lab.SmallGuestImage(t)
 	h := lab.NewHost(t)
 	h.Libvirt()
-	s := lab.NewStack(t, lab.StackOptions{Host: h, Jobs: "{poll: 50ms}"})
+	s := lab.NewStack(t, lab.StackOptions{Host: h, Jobs: "{poll: 50ms, stage_timeout: {ready: 30m}}"})
 	addImage(t, s, "small", image)
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -235,7 +235,7 @@ func TestConsoleEnds(t *testing.T) {
 		t.Parallel()
 		s, _ := consoleWorld(t, func(c *api.Config) { c.ChannelIdle = 50 * time.Millisecond })
 		c, _ := s.attach(t, `{}`)
-		if n := nextNote(t, c); n.Note != "end" || !strings.Contains(n.Reason, "nothing was typed or shown") {
+		if n := nextNote(t, c); n.Note != "end" || !strings.Contains(n.Reason, "nothing was typed, shown or copied") {
 			t.Errorf("%+v", n)
 		}
 	})

@@ -68,7 +68,8 @@ func TestGuest(t *testing.T) {
 	image := lab.GuestImage(t)
 	host := lab.NewHost(t)
 	host.Libvirt()
-	s := lab.NewStack(t, lab.StackOptions{Host: host, Jobs: "{poll: 50ms, stage_timeout: {ready: 30m}}"}) // a stage that waits for a guest outlives a busy minute
+	// A stage that waits for a guest outlives a busy minute.
+	s := lab.NewStack(t, lab.StackOptions{Host: host, Jobs: "{poll: 50ms, stage_timeout: {ready: 30m}}"})
 	addImage(t, s, "debian", image)
 	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICnbi2O4bamyvGex+KKx6teSJUluixtO12v0Y6RxM8g6 tester"
 	must(t, s, "provisioner", "template", "system", "add", "seen", "--vcpus", "2", "--vram", "1GiB", "--serial", "--vnc")

@@ -225,7 +225,7 @@ func TestKillWhileUndoing(t *testing.T) {
 					switch {
 					case slices.Contains(waits, last.Name):
 						return now.effect == telling
-					case slices.Contains(changes, now.effect) && !slices.Contains(writes, last.Name): // what the stage is about follows
+					case slices.Contains(changes, now.effect) && !slices.Contains(recording, last.Name): // what the stage is about follows
 						return false
 					}
 					return now.at == drivertest.After && now.effect != commit

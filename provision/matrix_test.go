@@ -63,8 +63,8 @@ func momentsOf(effects []string) []moment {
 // changes are the writes that are a stage's effect, if it has none on a driver.
 var changes = []string{"publish", "retract", "exchange", "refresh", "add-volume", "drop-volume", "domain", "attachment", "nic"}
 
-// writes are the stages that only write such changes.
-var writes = []string{"publish", "show-volume", "show-nic"}
+// recording are the stages that only write such changes.
+var recording = []string{"publish", "show-volume", "show-nic"}
 
 // waits are the stages that only wait.
 var waits = []string{"ready", "finish"}

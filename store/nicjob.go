@@ -92,20 +92,7 @@ func (db *DB) acceptNICAdd(ctx context.Context, b *groupcommit.Batch, a *seedbed
 // holdAddresses returns ErrForbidden if the addresses of a further NIC, together with what its token and its project have, exceed a quota.
 func holdAddresses(ctx context.Context, b *groupcommit.Batch, inst seedbed.Instance, n seedbed.NIC) error {
 	wants := seedbed.Use{Addresses: int64(instances.Addresses([]seedbed.NIC{n}))}
-	bounded, err := quotas(ctx, b, seedbed.Instance{Project: inst.Project, Token: inst.Token})
-	if err != nil {
-		return err
-	}
-	for _, q := range bounded {
-		has, err := q.of.use(ctx, b.Tx, "", q.bounds())
-		if err == nil {
-			err = q.refuse(has, wants)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return holdUse(ctx, b, seedbed.Instance{Project: inst.Project, Token: inst.Token}, wants)
 }
 
 // nicOf returns the NIC of an instance that an acceptance is about.

@@ -107,20 +107,7 @@ func acceptVolumeAdd(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accep
 func holdVolume(ctx context.Context, b *groupcommit.Batch, v seedbed.ProjectVolume, more seedbed.Bytes) error {
 	var wants seedbed.Use
 	wants.AddDisk(v.Pool, more)
-	bounded, err := quotas(ctx, b, seedbed.Instance{Project: v.Project, Token: v.Token})
-	if err != nil {
-		return err
-	}
-	for _, q := range bounded {
-		has, err := q.of.use(ctx, b.Tx, "", q.bounds())
-		if err == nil {
-			err = q.refuse(has, wants)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return holdUse(ctx, b, seedbed.Instance{Project: v.Project, Token: v.Token}, wants)
 }
 
 // acceptVolumeRemove starts the removal of a volume that no instance has.

@@ -142,6 +142,12 @@ func quotaProject(a seedbed.Acceptance) string {
 // holdQuotas returns ErrForbidden if an instance, together with the other instances of its token or of
 // its project, exceeds a quota.
 func holdQuotas(ctx context.Context, b *groupcommit.Batch, i seedbed.Instance) error {
+	return holdUse(ctx, b, i, useOf(i))
+}
+
+// holdUse returns ErrForbidden if a use, together with what the token and the project of an instance have besides it, exceeds a quota.
+// Without an ID of the instance, it is what they have in all.
+func holdUse(ctx context.Context, b *groupcommit.Batch, i seedbed.Instance, wants seedbed.Use) error {
 	bounded, err := quotas(ctx, b, i)
 	if err != nil {
 		return err
@@ -149,7 +155,7 @@ func holdQuotas(ctx context.Context, b *groupcommit.Batch, i seedbed.Instance) e
 	for _, q := range bounded {
 		has, err := q.of.use(ctx, b.Tx, i.ID, q.bounds())
 		if err == nil {
-			err = q.refuse(has, useOf(i))
+			err = q.refuse(has, wants)
 		}
 		if err != nil {
 			return err

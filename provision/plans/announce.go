@@ -33,6 +33,15 @@ func (t *task) restartDomain(ctx context.Context) error {
 	return t.startDomain(ctx)
 }
 
+// refresh renders the record of an instance again, from the instance as it is now, and returns its revision: 0 if node does not serve it.
+func (t *task) refresh(ctx context.Context, node string, id seedbed.InstanceID) (int64, error) {
+	revision, err := t.store.Refresh(ctx, node, id, t.renderer.Of)
+	if err != nil {
+		return 0, fmt.Errorf("publish: %w", engine.FromStore(err))
+	}
+	return revision, nil
+}
+
 // announce makes the guest plane serve the instance as it is now, with the given action unless that
 // is empty. It does not wait for a guest plane that is down.
 func (t *task) announce(ctx context.Context, action string) error {

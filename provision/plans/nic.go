@@ -64,11 +64,20 @@ func (t *task) nic(ctx context.Context) (inst seedbed.Instance, nic seedbed.NIC,
 	return inst, nic, ok, nil
 }
 
+// ownNIC is nic for a job that cannot go on without its NIC: it returns ErrConflict if the instance does not have it.
+func (t *task) ownNIC(ctx context.Context) (seedbed.Instance, seedbed.NIC, error) {
+	inst, nic, ok, err := t.nic(ctx)
+	if err == nil && !ok {
+		err = seedbed.Errorf(seedbed.ErrConflict, "instance %q no longer has the NIC of the job", t.Job.Subject)
+	}
+	return inst, nic, err
+}
+
 // reapplied makes the node's guest plane serve the instance as it is, and waits until it does.
 func (t *task) reapplied(ctx context.Context) error {
-	revision, err := t.store.Refresh(ctx, t.Node(), t.Job.Instance, t.renderer.Of)
+	revision, err := t.refresh(ctx, t.Node(), t.Job.Instance)
 	if err != nil {
-		return fmt.Errorf("publish: %w", engine.FromStore(err))
+		return err
 	}
 	done := t.Yield()
 	defer done()
@@ -77,9 +86,9 @@ func (t *task) reapplied(ctx context.Context) error {
 
 // reappliedSoon is reapplied that does not wait long for a guest plane that is down.
 func (t *task) reappliedSoon(ctx context.Context) error {
-	revision, err := t.store.Refresh(ctx, t.Node(), t.Job.Instance, t.renderer.Of)
+	revision, err := t.refresh(ctx, t.Node(), t.Job.Instance)
 	if err != nil {
-		return fmt.Errorf("publish: %w", engine.FromStore(err))
+		return err
 	}
 	return t.appliedSoon(ctx, t.Node(), revision, t.Intervals().Retract, "it will once it is back")
 }
@@ -157,12 +166,9 @@ func (t *task) filterNIC(ctx context.Context) error {
 	if err := t.reapplied(ctx); err != nil {
 		return err
 	}
-	inst, nic, ok, err := t.nic(ctx)
+	inst, nic, err := t.ownNIC(ctx)
 	if err != nil {
 		return err
-	}
-	if !ok {
-		return seedbed.Errorf(seedbed.ErrConflict, "instance %q no longer has the NIC of the job", t.Job.Subject)
 	}
 	t.Event("info", 50, "node %s filters NIC %d (%s) in network %s", t.Node(), nic.Index, nic.MAC, nic.Network)
 	inst.NICs = []seedbed.NIC{nic}
@@ -189,12 +195,9 @@ func (t *task) dropNIC(ctx context.Context) error {
 
 // plugNIC attaches the job's NIC to the domain: to its definition and, if it runs, to its guest.
 func (t *task) plugNIC(ctx context.Context) error {
-	inst, nic, ok, err := t.nic(ctx)
+	inst, nic, err := t.ownNIC(ctx)
 	if err != nil {
 		return err
-	}
-	if !ok {
-		return seedbed.Errorf(seedbed.ErrConflict, "instance %q no longer has the NIC of the job", t.Job.Subject)
 	}
 	inst.NICs = []seedbed.NIC{nic}
 	networks, err := t.networksOf(ctx, inst)

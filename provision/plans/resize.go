@@ -80,8 +80,8 @@ func (t *task) growVolume(ctx context.Context) error {
 		return err
 	}
 	if spec.Machine() {
-		if _, err := t.store.Refresh(ctx, inst.Node, inst.ID, t.renderer.Of); err != nil {
-			return fmt.Errorf("publish: %w", engine.FromStore(err))
+		if _, err := t.refresh(ctx, inst.Node, inst.ID); err != nil {
+			return err
 		}
 	}
 	if spec.Size == 0 {

@@ -141,10 +141,8 @@ func (t *task) enlargeVolume(ctx context.Context) error {
 	if v.Instance == "" {
 		return nil
 	}
-	if _, err := t.store.Refresh(ctx, t.Node(), v.Instance, t.renderer.Of); err != nil {
-		return fmt.Errorf("publish: %w", engine.FromStore(err))
-	}
-	return nil
+	_, err = t.refresh(ctx, t.Node(), v.Instance)
+	return err
 }
 
 // limitVolume gives the volume the limits that pick chooses: at the guest that has it, in its domain's definition, and in the database.
@@ -226,10 +224,8 @@ func (t *task) shown(to seedbed.VolumeState) func(context.Context) error {
 		if err := t.fromStoreWrite(ctx, func(ctx context.Context) error { return t.store.SetAttachment(ctx, t.Ref, to) }); err != nil {
 			return fmt.Errorf("record the attachment: %w", err)
 		}
-		if _, err := t.store.Refresh(ctx, t.Node(), t.Job.Instance, t.renderer.Of); err != nil {
-			return fmt.Errorf("publish: %w", engine.FromStore(err))
-		}
-		return nil
+		_, err := t.refresh(ctx, t.Node(), t.Job.Instance)
+		return err
 	}
 }
 

@@ -216,7 +216,23 @@ const (
 
 // DetachDisk implements worker.DiskAttacher: first at the domain's guest, and then in its document.
 func (d *Driver) DetachDisk(ctx context.Context, id seedbed.InstanceID, serial string) error {
-	return d.do(ctx, "detach a disk from domain "+string(id), id, func(ctx context.Context, conn *lv.Connect) error {
+	return d.detach(ctx, "a disk", id, func(now *libvirtxml.Domain) (device marshaler, refused error) {
+		at := withSerial(now, serial)
+		if at < 0 {
+			return nil, nil
+		}
+		disk := &now.Devices.Disks[at]
+		return disk, seedbed.Errorf(seedbed.ErrInUse, "the guest has not let go of disk %s within %s: unmount it there first, "+
+			"or stop the instance (seedbed vm stop)", disk.Target.Dev, letGo)
+	}, func(doc string) (string, bool, error) { return DetachedXML(doc, serial) })
+}
+
+// detach takes a device from a domain, if that exists: first from its guest, if it runs (see unplug), and then from its document.
+func (d *Driver) detach(
+	ctx context.Context, what string, id seedbed.InstanceID, device func(*libvirtxml.Domain) (marshaler, error),
+	without func(doc string) (left string, changed bool, err error),
+) error {
+	return d.do(ctx, "detach "+what+" from domain "+string(id), id, func(ctx context.Context, conn *lv.Connect) error {
 		dom, _, err := find(conn, id)
 		if errors.Is(err, seedbed.ErrNotFound) {
 			return nil
@@ -227,25 +243,12 @@ func (d *Driver) DetachDisk(ctx context.Context, id seedbed.InstanceID, serial s
 		defer free(dom)
 		active, err := dom.IsActive()
 		if err == nil && active {
-			err = detachLive(ctx, dom, serial)
+			err = unplug(ctx, dom, device)
 		}
 		if err != nil {
 			return err
 		}
-		return amend(conn, dom, func(doc string) (string, bool, error) { return DetachedXML(doc, serial) })
-	})
-}
-
-// detachLive asks the guest of a running domain to let go of a disk, and waits until it has.
-func detachLive(ctx context.Context, dom *lv.Domain, serial string) error {
-	return unplug(ctx, dom, func(now *libvirtxml.Domain) (device marshaler, refused error) {
-		at := withSerial(now, serial)
-		if at < 0 {
-			return nil, nil
-		}
-		disk := &now.Devices.Disks[at]
-		return disk, seedbed.Errorf(seedbed.ErrInUse, "the guest has not let go of disk %s within %s: unmount it there first, "+
-			"or stop the instance (seedbed vm stop)", disk.Target.Dev, letGo)
+		return amend(conn, dom, without)
 	})
 }
 
@@ -350,31 +353,14 @@ func (d *Driver) AttachNIC(ctx context.Context, id seedbed.InstanceID, nic seedb
 
 // DetachNIC implements worker.NICAttacher: first at the domain's guest, and then in its document.
 func (d *Driver) DetachNIC(ctx context.Context, id seedbed.InstanceID, mac seedbed.MAC) error {
-	return d.do(ctx, "detach a NIC from domain "+string(id), id, func(ctx context.Context, conn *lv.Connect) error {
-		dom, _, err := find(conn, id)
-		if errors.Is(err, seedbed.ErrNotFound) {
-			return nil
+	return d.detach(ctx, "a NIC", id, func(now *libvirtxml.Domain) (device marshaler, refused error) {
+		at := withMAC(now, mac)
+		if at < 0 {
+			return nil, nil
 		}
-		if err != nil {
-			return err
-		}
-		defer free(dom)
-		active, err := dom.IsActive()
-		if err == nil && active {
-			err = unplug(ctx, dom, func(now *libvirtxml.Domain) (device marshaler, refused error) {
-				at := withMAC(now, mac)
-				if at < 0 {
-					return nil, nil
-				}
-				return &now.Devices.Interfaces[at], seedbed.Errorf(seedbed.ErrInUse, "the guest has not let go of the NIC %s within %s: "+
-					"see that its kernel lets devices be removed while it runs, or stop the instance (seedbed vm stop)", mac, letGo)
-			})
-		}
-		if err != nil {
-			return err
-		}
-		return amend(conn, dom, func(doc string) (string, bool, error) { return UnpluggedXML(doc, mac) })
-	})
+		return &now.Devices.Interfaces[at], seedbed.Errorf(seedbed.ErrInUse, "the guest has not let go of the NIC %s within %s: "+
+			"see that its kernel lets devices be removed while it runs, or stop the instance (seedbed vm stop)", mac, letGo)
+	}, func(doc string) (string, bool, error) { return UnpluggedXML(doc, mac) })
 }
 
 // makeRoom gives a domain that is off room for further disks and NICs (RoomyXML).

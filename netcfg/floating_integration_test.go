@@ -205,18 +205,22 @@ func addrs6Of(t *testing.T) (all []string) {
 	return all
 }
 
+// reached6 are the kinds of network in which guests are asked over IPv6, whether bridged packets pass the rules of IP, and as whom the
+// guests of another network ask: nobody if they cannot.
+var reached6 = map[string]struct {
+	kind     seedbed.NetworkKind
+	bridgeNF string
+	others   string
+}{
+	"nat":          {seedbed.NetworkNAT, "0", gateway6},
+	"routed":       {seedbed.NetworkRouted, "0", gateway6},
+	"isolated":     {seedbed.NetworkIsolated, "0", ""},
+	"nat, bridged": {seedbed.NetworkNAT, "1", gateway6},
+}
+
 // TestFloating6 is TestFloating over IPv6, of a guest that has an address of each version.
 func TestFloating6(t *testing.T) {
-	for name, tt := range map[string]struct {
-		kind     seedbed.NetworkKind
-		bridgeNF string
-		others   string
-	}{
-		"nat":          {seedbed.NetworkNAT, "0", gateway6},
-		"routed":       {seedbed.NetworkRouted, "0", gateway6},
-		"isolated":     {seedbed.NetworkIsolated, "0", ""},
-		"nat, bridged": {seedbed.NetworkNAT, "1", gateway6},
-	} {
+	for name, tt := range reached6 {
 		t.Run(name, func(t *testing.T) {
 			x := withSix(t, tt.kind, tt.bridgeNF, func(s *lists) {
 				s.Networks[0].Floating = append(s.Networks[0].Floating, seedbed.AddrRange{First: netip.MustParseAddr("198.51.100.50"),
@@ -313,16 +317,7 @@ func TestFloating6LeftOut(t *testing.T) {
 // TestForwards6 is TestForwards over IPv6: forwards at all addresses and at one go to the IPv6 address of the guest, and those of IPv4
 // stay theirs.
 func TestForwards6(t *testing.T) {
-	for name, tt := range map[string]struct {
-		kind     seedbed.NetworkKind
-		bridgeNF string
-		others   string
-	}{
-		"nat":          {seedbed.NetworkNAT, "0", gateway6},
-		"routed":       {seedbed.NetworkRouted, "0", gateway6},
-		"isolated":     {seedbed.NetworkIsolated, "0", ""},
-		"nat, bridged": {seedbed.NetworkNAT, "1", gateway6},
-	} {
+	for name, tt := range reached6 {
 		t.Run(name, func(t *testing.T) {
 			x := withSix(t, tt.kind, tt.bridgeNF, func(s *lists) {
 				s.Ports[0].Forwards = []seedbed.Forward{forwarding(t, "tcp:[::]:8000-8001", 8081), forwarding(t, "tcp:8000", 8080),

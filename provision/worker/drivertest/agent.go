@@ -181,7 +181,7 @@ func (g *GuestAgent) exec(path string, args []string, input string) (any, error)
 	case "sleep":
 		status = map[string]any{"exited": false}
 	default:
-		return nil, fmt.Errorf("Guest agent command failed, error was 'Failed to execute child process “%s”'", path)
+		return nil, fmt.Errorf("guest agent command failed, error was 'Failed to execute child process “%s”'", path)
 	}
 	g.last++
 	g.ended[g.last] = status

@@ -37,6 +37,55 @@ func ParseAddrRange(s string) (AddrRange, error) {
 	return AddrRange{first, last}, nil
 }
 
+// AddressCount counts the IPv4 addresses of a network: those that NICs have, and those that are left for NICs that do not ask for one.
+type AddressCount struct {
+	Used int64 `json:"used"`
+	Free int64 `json:"free"`
+}
+
+// CountAddresses counts the addresses of the network. taken are those that NICs have. It returns nil for a network that gives its NICs
+// no IPv4 addresses.
+func (n Network) CountAddresses(taken map[netip.Addr]bool) *AddressCount {
+	if !n.Prefix.IsValid() {
+		return nil
+	}
+	use := &AddressCount{Free: n.assignable()}
+	for a := range taken {
+		if a.Is4() {
+			use.Used++
+		}
+		if n.NextAddr(a) == a {
+			use.Free--
+		}
+	}
+	return use
+}
+
+// assignable returns how many addresses NICs may get that do not ask for one: those for which NextAddr returns the same address.
+func (n Network) assignable() (size int64) {
+	out := slices.Clone(n.Kept)
+	if n.Gateway.IsValid() {
+		out = append(out, AddrRange{n.Gateway, n.Gateway})
+	}
+	for _, r := range n.Reservations {
+		out = append(out, AddrRange{r.Addr, r.Addr})
+	}
+	slices.SortFunc(out, func(a, b AddrRange) int { return a.First.Compare(b.First) })
+	within := n.assigned()
+	next, last := number4(within.First), number4(within.Last)
+	for _, r := range out {
+		size += max(0, min(number4(r.First), last+1)-next)
+		next = max(next, number4(r.Last)+1)
+	}
+	return size + max(0, last+1-next)
+}
+
+// number4 returns an IPv4 address as a number.
+func number4(a netip.Addr) int64 {
+	b := a.As4()
+	return int64(binary.BigEndian.Uint32(b[:]))
+}
+
 func noRange(s string) error {
 	return Errorf(ErrInvalid, "%q is not a range of addresses: expected one address, two as in 10.9.0.10-10.9.0.99, "+
 		"or a prefix as in 10.9.0.16/28", Clip(s))

@@ -80,6 +80,8 @@ type Network struct {
 	// Published says which other projects than its own may use it. It is only shown to that project.
 	// Nodes are not told.
 	Published *Publication `json:"published,omitempty"`
+	// Addresses counts its IPv4 addresses. The API shows it, and nodes are not told.
+	Addresses *AddressCount `json:"addresses,omitempty"`
 }
 
 // NetworkOptions are settings of a network that may change while guests use it.
@@ -346,10 +348,7 @@ func (n Network) Takes(a netip.Addr) error {
 // NextAddr returns the lowest address from a on that NICs get which do not ask for one. It returns the zero
 // Addr if there is none.
 func (n Network) NextAddr(a netip.Addr) netip.Addr {
-	within := n.Range
-	if !within.First.IsValid() {
-		within = AddrRange{n.Prefix.Masked().Addr().Next(), LastAddr(n.Prefix).Prev()}
-	}
+	within := n.assigned()
 	if !a.IsValid() || a.Less(within.First) {
 		a = within.First
 	}
@@ -365,6 +364,14 @@ func (n Network) NextAddr(a netip.Addr) netip.Addr {
 		}
 	}
 	return netip.Addr{}
+}
+
+// assigned returns the range of the addresses that NICs get which do not ask for one.
+func (n Network) assigned() AddrRange {
+	if n.Range.First.IsValid() {
+		return n.Range
+	}
+	return AddrRange{n.Prefix.Masked().Addr().Next(), LastAddr(n.Prefix).Prev()}
 }
 
 // The values of Network.Identity.

@@ -303,7 +303,7 @@ func TestNextAddr(t *testing.T) {
 		for i := range rapid.IntRange(0, 3).Draw(t, "reserved") {
 			n.Reservations = append(n.Reservations, seedbed.Reservation{MAC: seedbed.MAC{2, 5: byte(i)}, Addr: host("reservation")})
 		}
-		next := n.NextAddr(netip.Addr{})
+		free, next := int64(0), n.NextAddr(netip.Addr{})
 		for a := n.Prefix.Addr(); n.Prefix.Contains(a); a = a.Next() {
 			if _, err := n.Asks(seedbed.MAC{}, a); err != nil || n.Range.First.IsValid() && !n.Range.Contains(a) {
 				continue
@@ -312,9 +312,21 @@ func TestNextAddr(t *testing.T) {
 				t.Fatalf("the next address is %s, want %s", next, a)
 			}
 			next = n.NextAddr(a.Next())
+			free++
 		}
 		if next.IsValid() {
 			t.Fatalf("%s is one too many", next)
+		}
+		if use := n.CountAddresses(nil); use.Free != free {
+			t.Fatalf("%d addresses are free, want %d", use.Free, free)
+		}
+		a := host("taken")
+		want := seedbed.AddressCount{Used: 1, Free: free}
+		if n.NextAddr(a) == a {
+			want.Free--
+		}
+		if use := n.CountAddresses(map[netip.Addr]bool{a: true}); *use != want {
+			t.Fatalf("with %s taken, the use is %+v, want %+v", a, *use, want)
 		}
 	})
 }

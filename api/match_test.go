@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -135,6 +136,28 @@ func TestEveryChangeIsConditional(t *testing.T) {
 		if r := s.do(t, q.method, q.path, q.body, "If-Match", "*"); r.status == 412 {
 			t.Errorf("%s of any version: %d %s", q.name, r.status, r.body)
 		}
+	}
+}
+
+// TestTagOfNetwork checks that instances change how many addresses of a network are used, and not its ETag.
+func TestTagOfNetwork(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	read := func() (tag string, use seedbed.AddressCount) {
+		a := s.do(t, "GET", "/api/v1/networks/default", "")
+		var n seedbed.Network
+		if err := json.Unmarshal([]byte(a.body), &n); err != nil || n.Addresses == nil {
+			t.Fatalf("%d %s: %v", a.status, a.body, err)
+		}
+		return a.header.Get("ETag"), *n.Addresses
+	}
+	before, was := read()
+	if r := s.do(t, "POST", "/api/v1/instances", `{"name":"web1","image":"debian"}`); r.status >= 300 {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	after, is := read()
+	if before != after || is.Used != was.Used+1 || is.Free != was.Free-1 {
+		t.Errorf("ETag %s, then %s; addresses %+v, then %+v", before, after, was, is)
 	}
 }
 

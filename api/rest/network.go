@@ -22,8 +22,16 @@ func (r *router) network(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	n = shownTo(server.CallerOf(c), n, ofNetwork)
-	return server.Tagged(c, server.ContentTag(n), n)
+	return r.tellNetwork(ctx, c, shownTo(server.CallerOf(c), n, ofNetwork))
+}
+
+// tellNetwork answers a network. Its entity tag leaves out how many addresses are in use, which a change of the network does not change.
+func (r *router) tellNetwork(ctx context.Context, c *fiber.Ctx, n seedbed.Network) error {
+	tag, counted := server.ContentTag(n), []seedbed.Network{n}
+	if err := r.Store.CountAddresses(ctx, counted); err != nil {
+		return err
+	}
+	return server.Tagged(c, tag, counted[0])
 }
 
 func (r *router) newNetwork(ctx context.Context, c *fiber.Ctx) error {
@@ -71,7 +79,7 @@ func (r *router) changeNetwork(ctx context.Context, c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return server.Tagged(c, server.ContentTag(changed), changed)
+	return r.tellNetwork(ctx, c, changed)
 }
 
 func (r *router) newSecurityGroup(ctx context.Context, c *fiber.Ctx) error {

@@ -30,6 +30,8 @@ type listing[T any] struct {
 	// does, and differs between objects.
 	place   func(T) string
 	filters []filterBy[T]
+	// fill adds to the objects of a page, in their order, what takes reading them one by one; nil if nothing does.
+	fill func(context.Context, []T) error
 }
 
 // filterBy selects objects by one parameter of the query.
@@ -104,7 +106,13 @@ func (l listing[T]) serve(ctx context.Context, c *fiber.Ctx) error {
 		}
 	}
 	slices.SortStableFunc(left, func(a, b T) int { return strings.Compare(key(a), key(b)) })
-	return server.Page(c, most, cursor, func(n int) ([]T, error) { return left[:min(n, len(left))], nil })
+	return server.Page(c, most, cursor, func(n int) ([]T, error) {
+		page := left[:min(n, len(left))]
+		if l.fill == nil {
+			return page, nil
+		}
+		return page, l.fill(ctx, page)
+	})
 }
 
 // after returns the key of the last object of the page before, or an empty string for the first page.

@@ -197,6 +197,8 @@ type Site interface {
 	Leases(ctx context.Context, in seedbed.Scope) ([]seedbed.Lease, error)
 	Site(ctx context.Context) (seedbed.Site, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
+	// CountAddresses sets how many of their addresses are in use in networks, which are sorted by name.
+	CountAddresses(ctx context.Context, networks []seedbed.Network) error
 	CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error)
 	// NetworkLeases and Forwards return what the instances of a scope have in a network; Forwards without a name, in all.
 	NetworkLeases(ctx context.Context, in seedbed.Scope, network string) ([]seedbed.NetworkLease, error)

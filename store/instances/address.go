@@ -224,14 +224,28 @@ func (s *Store) NetworkLeases(ctx context.Context, in seedbed.Scope, network str
 	return all, err
 }
 
+// CountAddresses sets how many of their IPv4 addresses NICs have in some networks, which are sorted by name, and how many are free.
+func (s *Store) CountAddresses(ctx context.Context, networks []seedbed.Network) error {
+	if len(networks) == 0 {
+		return nil
+	}
+	return s.db.View(ctx, "count the addresses of networks", func(tx *sqldb.Tx) error {
+		taken, err := takenAddrs(ctx, tx, networks[0].Name, networks[len(networks)-1].Name)
+		for i, n := range networks {
+			networks[i].Addresses = n.CountAddresses(taken[n.Name])
+		}
+		return err
+	})
+}
+
 // lowestAddrs returns the lowest free addresses of the network, at least one and at most most, read
 // from the database. It returns ErrFull if none is free.
 func lowestAddrs(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, most int) ([]netip.Addr, error) {
-	taken, err := takenAddrs(ctx, tx, n)
+	taken, err := takenAddrs(ctx, tx, n.Name, n.Name)
 	if err != nil {
 		return nil, err
 	}
-	free := lowestFree(n, taken, most)
+	free := lowestFree(n, taken[n.Name], most)
 	if len(free) == 0 {
 		return nil, noAddress(n)
 	}
@@ -247,20 +261,21 @@ func noAddress(n seedbed.Network) error {
 		"network %q (%s) has no free address left: remove instances that use it, or use another network", n.Name, from)
 }
 
-// takenAddrs returns the addresses of a network that instances have.
-func takenAddrs(ctx context.Context, tx *sqldb.Tx, n seedbed.Network) (map[netip.Addr]bool, error) {
-	texts, err := sqldb.List(ctx, tx, sqldb.Value[string], `SELECT addr FROM nic WHERE network = $1 AND addr IS NOT NULL
-		UNION ALL SELECT addr FROM secondary_address WHERE network = $1`, n.Name)
-	if err != nil {
-		return nil, err
+// takenAddrs returns the addresses that instances have in the networks from one to another in the order of their names.
+func takenAddrs(ctx context.Context, tx *sqldb.Tx, from, to string) (map[string]map[netip.Addr]bool, error) {
+	type addr struct {
+		network string
+		netip.Addr
 	}
-	taken := make(map[netip.Addr]bool, len(texts))
-	for _, text := range texts {
-		a, err := netip.ParseAddr(text)
-		if err != nil {
-			return nil, err
+	all, err := sqldb.List(ctx, tx, func(r sqldb.Row) (a addr, err error) { return a, r.Scan(&a.network, sqldb.ToText(&a.Addr)) },
+		`SELECT network, addr FROM nic WHERE network BETWEEN $1 AND $2 AND addr IS NOT NULL
+		UNION ALL SELECT network, addr FROM secondary_address WHERE network BETWEEN $1 AND $2`, from, to)
+	taken := map[string]map[netip.Addr]bool{}
+	for _, a := range all {
+		if taken[a.network] == nil {
+			taken[a.network] = map[netip.Addr]bool{}
 		}
-		taken[a] = true
+		taken[a.network][a.Addr] = true
 	}
-	return taken, nil
+	return taken, err
 }

@@ -92,6 +92,13 @@ func testSecondary(b *bench) {
 	}
 	b.equal(listed, []string{"10.99.0.4 web1", "10.99.0.5 web1", "10.99.0.6 web1", "10.99.0.9 web1"})
 
+	// They count among the addresses of the network, and of no other.
+	b.network("acme/lab", "seedbed7", "10.98.0.0/28")
+	counted := get(b.Networks(ctx))(b)
+	b.must(b.CountAddresses(ctx, counted))
+	b.equal(*counted[0].Addresses, seedbed.AddressCount{Used: 0, Free: 13})
+	b.equal(*counted[1].Addresses, seedbed.AddressCount{Used: 7, Free: 246})
+
 	// A quota bounds them with the others.
 	get(b.ChangeProject(ctx, "acme", func(p *seedbed.Project) error { p.Quota.Addresses = 2; return nil }))(b)
 	_, err = b.ChangeInstance(ctx, web2, assign("", ""), keepRecord)

@@ -29,11 +29,12 @@ func networks() cli.Resource[seedbed.Network] {
 		Project: func(n seedbed.Network) string { return seedbed.ProjectOf(n.Name) },
 		Some:    cli.Selected((*client.Client).ListNetworks), Filters: []cli.Filter{cli.NameFilter()},
 		None: "no networks yet: seedbed network add NAME --prefix PREFIX", Unmatched: "no matching networks",
-		Head: []string{"name", "kind", "bridge", "uplink", "prefix", "gateway", "ipv6 prefix", "mtu", "identity", "allows", "published",
-			"description"},
+		Head: []string{"name", "kind", "bridge", "uplink", "prefix", "gateway", "used", "free", "ipv6 prefix", "mtu", "identity",
+			"allows", "published", "description"},
 		Row: func(n seedbed.Network) []string {
 			return []string{n.Name, string(n.Kind), cli.When(n.Kind.Served(), n.Bridge), uplink(n), text(n.Prefix), text(n.Gateway),
-				text(n.Prefix6), cli.Number(n.MTU), n.Identity, allowed(n.Allow), cli.PublishedTo(n.Published), n.Description}
+				count(n.Addresses, used), count(n.Addresses, free), text(n.Prefix6), cli.Number(n.MTU), n.Identity,
+				allowed(n.Allow), cli.PublishedTo(n.Published), n.Description}
 		},
 		One: cli.Named((*client.Client).Network), Pairs: pairs,
 	}
@@ -46,7 +47,8 @@ func pairs(_ *cli.App, n seedbed.Network) [][2]string {
 		{"vni", cli.Number(n.VNI)}, {"prefix", text(n.Prefix)},
 		{"gateway", text(n.Gateway)}, {"ipv6 prefix", text(n.Prefix6)}, {"ipv6 gateway", text(n.Gateway6())},
 		{"slaac", cli.When(n.Prefix6.IsValid(), cli.YesNo(n.SLAAC))},
-		{"range", n.Range.String()}, {"kept", texts(n.Kept)}, {"reservations", reservations(n)},
+		{"range", n.Range.String()}, {"addresses used", count(n.Addresses, used)}, {"addresses free", count(n.Addresses, free)},
+		{"kept", texts(n.Kept)}, {"reservations", reservations(n)},
 		{"peers", strings.Join(n.Peers, ", ")},
 		{"floating", texts(n.Floating)}, {"floating uplink", n.FloatingUplink}, {"mtu", cli.Number(n.MTU)},
 		{"bandwidth in", cli.When(n.BandwidthIn != 0, n.BandwidthIn.String())},
@@ -60,6 +62,17 @@ func pairs(_ *cli.App, n seedbed.Network) [][2]string {
 		{"acls", strings.Join(cli.Each(n.ACLs, acl), "\n")},
 	}
 }
+
+// count returns one of the counts of a network's addresses. A network that gives no IPv4 addresses has none.
+func count(use *seedbed.AddressCount, of func(seedbed.AddressCount) int64) string {
+	if use == nil {
+		return ""
+	}
+	return strconv.FormatInt(of(*use), 10)
+}
+
+func used(use seedbed.AddressCount) int64 { return use.Used }
+func free(use seedbed.AddressCount) int64 { return use.Free }
 
 // acl returns a rule of PVC's client in one line.
 func acl(a seedbed.NetworkACL) string {

@@ -76,7 +76,7 @@ func TestRateOfDHCP(t *testing.T) {
 	took := sendMany(t, g1, many, ask)
 	atMost := dhcpBurst + int(dhcpRate*(took.Seconds()+1))
 	until(t, "the requests have arrived", func() bool {
-		return dropped(t, nftables.TableFamilyBridge, "ip4", "too many DHCP requests") >= many-atMost
+		return dropped(t, nftables.TableFamilyBridge, "ip4-dhcp", "too many DHCP requests") >= many-atMost
 	})
 
 	// The neighbour's request arrives.
@@ -113,7 +113,7 @@ func TestRateOfConnections(t *testing.T) {
 		addr        string
 		said        func(int) string
 	}{
-		"IPv4": {"ip4", "too many connections to metadata", call, metadata,
+		"IPv4": {"ip4-services", "too many connections to metadata", call, metadata,
 			func(n int) string { return []netip.Addr{ip1, ip2}[n].String() + " mark " + strconv.Itoa(101+n) }},
 		"IPv6": {"ip6", "too many connections to metadata at " + seedbed.MetadataAddr6LinkLocal.String(), call6, metadata6Link,
 			func(n int) string { return []string{said(mac1, 101), said(mac2, 102)}[n] }},

@@ -153,6 +153,7 @@ func groupChains(rate, burst uint32) []chain {
 			{"other protocols", drop()},
 		}
 		chains = append(chains, chain{name: "groups-" + d, typ: nftables.ChainTypeFilter, hook: hooks[w.direction], prio: -290, rules: first})
+		chains = append(chains, chain{name: d + "4-services", rules: service4Rules(w)})
 		for _, f := range families {
 			chains = append(chains, chain{name: d + f.name, rules: append(serviceRules(w, f), protocolRules(w, f)...)})
 			for _, k := range flowKinds(w, f) {
@@ -167,49 +168,6 @@ func groupChains(rate, burst uint32) []chain {
 		}
 	}
 	return chains
-}
-
-// serviceRules let pass what a guest needs of its node and its link, whatever its groups are. The rules that prove who
-// sent a frame decide on it. What a guest sends to the node's services passes if those rules have taken it off the wire, and
-// so marked it: to the same address, but another port or another host, its groups decide.
-func serviceRules(w way, f family) []rule {
-	const udp = unix.IPPROTO_UDP
-	out := w.direction == seedbed.DirectionOut
-	client, server := uint16(68), uint16(67)
-	if f.name == "6" {
-		client, server = 546, 547
-	}
-	dhcp := cat(sport(udp, server), dport(udp, client), accept())
-	if out { // to the whole link alone, so that it is no way around the rules: a client whose renewal is dropped asks so
-		link := ipDaddr(lastAddr)
-		if f.name == "6" {
-			link = masked(network(24, 0xff, 0x02), 0xff, 0xff)
-		}
-		dhcp = cat(link, sport(udp, client), dport(udp, server), accept())
-	}
-	rules := []rule{{"DHCP", dhcp}}
-	taken := exprs{}
-	if out {
-		taken = not(meta(expr.MetaKeyMARK, 0, 0, 0, 0))
-	}
-	if f.name == "4" {
-		rules = append(rules,
-			rule{"metadata", cat(network(w.remote4, seedbed.MetadataAddr.AsSlice()...), taken, accept())},
-			rule{"IGMP", cat(l4proto(unix.IPPROTO_IGMP), accept())})
-		return append(rules, ofServices(func(s service) []rule {
-			return []rule{{s.name, cat(network(w.remote4, s.addr.AsSlice()...), in(w.name, s.ports), taken, accept())}}
-		})...)
-	}
-	for _, a := range metadata6() {
-		rules = append(rules, rule{"metadata at " + a.String(), cat(network(w.remote6, a.AsSlice()...), taken, accept())})
-	}
-	rules = append(rules, ofServices6(func(s service) []rule {
-		return []rule{{s.name, cat(network(w.remote6, s.addr.AsSlice()...), in(w.name, s.ports), taken, accept())}}
-	})...)
-	return append(rules,
-		rule{"multicast listeners", cat(icmp6Types(mldQuery, mldDone), accept())},
-		rule{"multicast listeners, MLDv2", cat(icmp6(mld2Report), accept())},
-		rule{"neighbour discovery", cat(icmp6Types(routerSolicitation, icmp6Redirect), accept())})
 }
 
 // protocolRules pass later fragments of what has passed, and send the rest to the chain of its kind.

@@ -95,6 +95,60 @@ func (s service) taken(to, fragment exprs) []rule {
 	return rules
 }
 
+// serviceRules let pass what a guest needs of its node and its link, whatever its groups are. The rules that prove who
+// sent a frame decide on it. What a guest sends to the node's services passes if those rules have taken it off the wire, and
+// so marked it: to the same address, but another port or another host, its groups decide.
+func serviceRules(w way, f family) []rule {
+	const udp = unix.IPPROTO_UDP
+	out := w.direction == seedbed.DirectionOut
+	client, server := uint16(68), uint16(67)
+	if f.name == "6" {
+		client, server = 546, 547
+	}
+	dhcp := cat(sport(udp, server), dport(udp, client), accept())
+	if out { // to the whole link alone, so that it is no way around the rules: a client whose renewal is dropped asks so
+		link := ipDaddr(lastAddr)
+		if f.name == "6" {
+			link = masked(network(24, 0xff, 0x02), 0xff, 0xff)
+		}
+		dhcp = cat(link, sport(udp, client), dport(udp, server), accept())
+	}
+	rules := []rule{{"DHCP", dhcp}}
+	taken := takenFromWire(w)
+	if f.name == "4" {
+		return append(rules,
+			rule{"services", cat(linkLocal4(w.remote4), jumpChain(string(w.direction)+"4-services"))},
+			rule{"IGMP", cat(l4proto(unix.IPPROTO_IGMP), accept())})
+	}
+	for _, a := range metadata6() {
+		rules = append(rules, rule{"metadata at " + a.String(), cat(network(w.remote6, a.AsSlice()...), taken, accept())})
+	}
+	rules = append(rules, ofServices6(func(s service) []rule {
+		return []rule{{s.name, cat(network(w.remote6, s.addr.AsSlice()...), in(w.name, s.ports), taken, accept())}}
+	})...)
+	return append(rules,
+		rule{"multicast listeners", cat(icmp6Types(mldQuery, mldDone), accept())},
+		rule{"multicast listeners, MLDv2", cat(icmp6(mld2Report), accept())},
+		rule{"neighbour discovery", cat(icmp6Types(routerSolicitation, icmp6Redirect), accept())})
+}
+
+// takenFromWire matches what the rules that prove who sent a frame have marked, if it is from the guest.
+func takenFromWire(w way) exprs {
+	if w.direction != seedbed.DirectionOut {
+		return nil
+	}
+	return not(meta(expr.MetaKeyMARK, 0, 0, 0, 0))
+}
+
+// service4Rules let pass what a guest sends to the IPv4 addresses of the node's services, and what these answer.
+func service4Rules(w way) []rule {
+	taken := takenFromWire(w)
+	rules := []rule{{"metadata", cat(network(w.remote4, seedbed.MetadataAddr.AsSlice()...), taken, accept())}}
+	return append(rules, ofServices(func(s service) []rule {
+		return []rule{{s.name, cat(network(w.remote4, s.addr.AsSlice()...), in(w.name, s.ports), taken, accept())}}
+	})...)
+}
+
 // networkSets returns the sets of the inet table that say what the networks are, by their bridges.
 func networkSets() []set {
 	name := nftables.TypeIFName

@@ -18,7 +18,7 @@ import (
 func (r *router) networks() listing[seedbed.Network] {
 	return listing[seedbed.Network]{
 		kind: "network", read: usable(r.Store.Networks, ofNetwork), name: func(n seedbed.Network) string { return n.Name },
-		fill: r.Store.CountAddresses,
+		fill: r.countAddresses,
 	}
 }
 

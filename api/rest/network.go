@@ -28,10 +28,22 @@ func (r *router) network(ctx context.Context, c *fiber.Ctx) error {
 // tellNetwork answers a network. Its entity tag leaves out how many addresses are in use, which a change of the network does not change.
 func (r *router) tellNetwork(ctx context.Context, c *fiber.Ctx, n seedbed.Network) error {
 	tag, counted := server.ContentTag(n), []seedbed.Network{n}
-	if err := r.Store.CountAddresses(ctx, counted); err != nil {
+	if err := r.countAddresses(ctx, c, counted); err != nil {
 		return err
 	}
 	return server.Tagged(c, tag, counted[0])
+}
+
+// countAddresses sets how many addresses are in use in networks, which are sorted by name. Of a network that another project has published,
+// the caller does not learn what others have.
+func (r *router) countAddresses(ctx context.Context, c *fiber.Ctx, networks []seedbed.Network) error {
+	err := r.Store.CountAddresses(ctx, networks)
+	for i, n := range networks {
+		if !server.CallerOf(c).Learns(n.Name) {
+			networks[i].Addresses = nil
+		}
+	}
+	return err
 }
 
 func (r *router) newNetwork(ctx context.Context, c *fiber.Ctx) error {

@@ -31,7 +31,7 @@ type listing[T any] struct {
 	place   func(T) string
 	filters []filterBy[T]
 	// fill adds to the objects of a page, in their order, what takes reading them one by one; nil if nothing does.
-	fill func(context.Context, []T) error
+	fill func(context.Context, *fiber.Ctx, []T) error
 }
 
 // filterBy selects objects by one parameter of the query.
@@ -111,7 +111,7 @@ func (l listing[T]) serve(ctx context.Context, c *fiber.Ctx) error {
 		if l.fill == nil {
 			return page, nil
 		}
-		return page, l.fill(ctx, page)
+		return page, l.fill(ctx, c, page)
 	})
 }
 

@@ -45,6 +45,7 @@ type Guest struct {
 	Action      string        `json:"action,omitempty"`
 	Maintenance []Maintenance `json:"maintenance,omitempty"`
 	Spot        *Spot         `json:"spot,omitempty"`
+	Expiry      *Expiry       `json:"expiry,omitempty"`
 	// Password is what the guest posted (OpenStack password), encrypted with its public key; empty
 	// if it posted none.
 	Password string `json:"password,omitempty"`

@@ -229,3 +229,53 @@ func (d *Digest) UnmarshalText(b []byte) error {
 	copy(d[:], raw)
 	return nil
 }
+
+// InstanceName names an instance: its name is unique in its project.
+type InstanceName struct{ Project, Name string }
+
+// Named returns the name of an instance in a project.
+func Named(project, name string) InstanceName { return InstanceName{project, name} }
+
+// InDefault returns the name of an instance in the default project.
+func InDefault(name string) InstanceName { return InstanceName{DefaultProject, name} }
+
+// ParseInstanceName parses what String returns.
+func ParseInstanceName(s string) InstanceName {
+	if name, project, other := strings.Cut(s, "."); other {
+		return InstanceName{project, name}
+	}
+	return InstanceName{DefaultProject, s}
+}
+
+// String returns the name that is unique in the installation: "web1" in the default project, and
+// "web1.acme" in project acme. It is the name of the instance's domain. The name of an instance has
+// no dot.
+func (n InstanceName) String() string {
+	if n.Project == DefaultProject || n.Project == "" {
+		return n.Name
+	}
+	return n.Name + "." + n.Project
+}
+
+// Check returns ErrInvalid unless both parts are usable.
+func (n InstanceName) Check() error {
+	if err := CheckInstanceName(n.Name); err != nil {
+		return err
+	}
+	return CheckProjectName(n.Project)
+}
+
+// CheckFullName returns ErrInvalid unless s is what String returns for a usable name.
+func CheckFullName(s string) error {
+	n := ParseInstanceName(s)
+	if err := n.Check(); err != nil {
+		return err
+	}
+	if n.String() != s {
+		return Errorf(ErrInvalid, "name %q: expected %q, because the name of the project %s is left out", Clip(s), n, DefaultProject)
+	}
+	return nil
+}
+
+// FullName returns the instance's name with its project.
+func (i Instance) FullName() InstanceName { return InstanceName{i.Project, i.Name} }

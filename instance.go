@@ -1,7 +1,8 @@
 package seedbed
 
 import (
-	"strings"
+	"crypto/sha256"
+	"encoding/hex"
 	"time"
 )
 
@@ -89,6 +90,10 @@ type Instance struct {
 	Metadata   MetadataOptions   `json:"metadata"`
 	Tags       map[string]string `json:"tags"`
 	Spot       *Spot             `json:"spot,omitempty"`
+	// Expiry is when it is stopped or removed by itself; nil if it is not.
+	Expiry *Expiry `json:"expiry,omitempty"`
+	// Notes are text for people, which the guest is not told.
+	Notes string `json:"notes,omitempty"`
 	// Password is what the guest posted (OpenStack password), encrypted with its public key.
 	Password string `json:"password,omitempty"`
 	// ReportToken is the secret last element of the phone-home path. It is empty unless Ready is report
@@ -110,55 +115,70 @@ type Instance struct {
 	GoneSince time.Time `json:"gone_since,omitzero"`
 }
 
-// InstanceName names an instance: its name is unique in its project.
-type InstanceName struct{ Project, Name string }
-
-// Named returns the name of an instance in a project.
-func Named(project, name string) InstanceName { return InstanceName{project, name} }
-
-// InDefault returns the name of an instance in the default project.
-func InDefault(name string) InstanceName { return InstanceName{DefaultProject, name} }
-
-// ParseInstanceName parses what String returns.
-func ParseInstanceName(s string) InstanceName {
-	if name, project, other := strings.Cut(s, "."); other {
-		return InstanceName{project, name}
-	}
-	return InstanceName{DefaultProject, s}
+// Expiry is the end of an instance that is needed only for a while.
+type Expiry struct {
+	// Time is when it ends; the cleanup carries it out when it runs next.
+	Time time.Time `json:"time"`
+	// Action is what is done to it then: ExpiryStop or ExpiryRemove.
+	Action string `json:"action"`
 }
 
-// String returns the name that is unique in the installation: "web1" in the default project, and
-// "web1.acme" in project acme. It is the name of the instance's domain. The name of an instance has
-// no dot.
-func (n InstanceName) String() string {
-	if n.Project == DefaultProject || n.Project == "" {
-		return n.Name
+// The values of Expiry.Action.
+const (
+	ExpiryStop   = "stop" // the default
+	ExpiryRemove = "remove"
+)
+
+// MaxExpiry is the longest time for which an instance may expire later.
+const MaxExpiry = 10 * 365 * 24 * time.Hour
+
+// ParseExpiry returns the expiry of an instance: at is a time in RFC 3339 or a duration from now on such as 2h, and action what is
+// done then; empty means ExpiryStop. It returns nil if both are empty, and ErrInvalid for a time that has passed.
+func ParseExpiry(at, action string, now time.Time) (*Expiry, error) {
+	if at == "" {
+		if action != "" {
+			return nil, Errorf(ErrInvalid, "at_expiry is only given with expires, which says when the instance expires")
+		}
+		return nil, nil
 	}
-	return n.Name + "." + n.Project
+	var when time.Time
+	if d, err := ParseDuration(at); err == nil {
+		when = now.Add(d)
+	} else if when, err = time.Parse(time.RFC3339, at); err != nil {
+		return nil, Errorf(ErrInvalid, "expires is %q: expected a duration from now on such as 2h or 30d, or a time such as 2026-01-02T15:04:05Z",
+			Clip(at))
+	}
+	e := Expiry{Time: when.UTC().Truncate(time.Second), Action: action}
+	if action == "" {
+		e.Action = ExpiryStop
+	}
+	return &e, e.Check(now)
 }
 
-// Check returns ErrInvalid unless both parts are usable.
-func (n InstanceName) Check() error {
-	if err := CheckInstanceName(n.Name); err != nil {
-		return err
-	}
-	return CheckProjectName(n.Project)
-}
-
-// CheckFullName returns ErrInvalid unless s is what String returns for a usable name.
-func CheckFullName(s string) error {
-	n := ParseInstanceName(s)
-	if err := n.Check(); err != nil {
-		return err
-	}
-	if n.String() != s {
-		return Errorf(ErrInvalid, "name %q: expected %q, because the name of the project %s is left out", Clip(s), n, DefaultProject)
+// Check returns ErrInvalid unless the expiry is in the future and its action is known.
+func (e Expiry) Check(now time.Time) error {
+	switch {
+	case e.Action != ExpiryStop && e.Action != ExpiryRemove:
+		return Errorf(ErrInvalid, "at_expiry is %q: expected stop or remove", Clip(e.Action))
+	case e.Over(now) || e.Time.After(now.Add(MaxExpiry)):
+		return Errorf(ErrInvalid, "expires is %s: expected a time in the future, at most ten years from now", e.Time.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
-// FullName returns the instance's name with its project.
-func (i Instance) FullName() InstanceName { return InstanceName{i.Project, i.Name} }
+// Over reports whether the time has come. It is false for nil.
+func (e *Expiry) Over(now time.Time) bool { return e != nil && !now.Before(e.Time) }
+
+// Event returns what the guest is told of the expiry at events/maintenance/scheduled. Its ID is another for another time.
+func (e Expiry) Event(id InstanceID) Maintenance {
+	sum := sha256.Sum256([]byte(string(id) + e.Time.UTC().Format(time.RFC3339) + e.Action))
+	m := Maintenance{ID: "instance-event-" + hex.EncodeToString(sum[:])[:17], NotBefore: e.Time, State: MaintenanceActive,
+		Code: "instance-stop", Description: "The instance expires and is stopped"}
+	if e.Action == ExpiryRemove {
+		m.Code, m.Description = "instance-retirement", "The instance expires and is removed"
+	}
+	return m
+}
 
 // Volume is one disk of an instance.
 type Volume struct {

@@ -241,6 +241,9 @@ type Request struct {
 	// Hold and Protected replace the values of the profile in a create; nil leaves them.
 	Hold      *bool `json:"hold,omitempty"`
 	Protected *bool `json:"protected,omitempty"`
+	// Expires is when a new instance expires, and AtExpiry what is done then; see ParseExpiry.
+	Expires  string `json:"expires,omitempty"`
+	AtExpiry string `json:"at_expiry,omitempty"`
 	// Arguments are the arguments of the script for a create by a profile with one. They take
 	// precedence over those of the profile. If they are nil and the profile does not declare
 	// parameters, Params are used.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // The bounds of what an instance may have. They prevent mistakes and abuse; the job finds out what
@@ -323,4 +324,16 @@ func (c VolumeLimits) Of(l IOLimits) (IOLimits, error) {
 // Whole returns the change that sets all limits to these.
 func (l IOLimits) Whole() VolumeLimits {
 	return VolumeLimits{&l.IOPS, &l.ReadIOPS, &l.WriteIOPS, &l.Bandwidth, &l.ReadBandwidth, &l.WriteBandwidth}
+}
+
+// MaxNotes is how long the notes of an instance are at most, in bytes.
+const MaxNotes = 4096
+
+// CheckNotes returns ErrInvalid unless text is at most MaxNotes bytes of UTF-8 without control characters but tabs and line ends.
+func CheckNotes(text string) error {
+	bad := func(r rune) bool { return r != '\n' && r != '\t' && isControl(r) }
+	if len(text) > MaxNotes || !utf8.ValidString(text) || strings.ContainsFunc(text, bad) {
+		return Errorf(ErrInvalid, "notes are not usable: expected at most %d bytes of text, without control characters", MaxNotes)
+	}
+	return nil
 }

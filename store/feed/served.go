@@ -59,6 +59,9 @@ func (s *Store) ChangeInstance(
 		if err != nil {
 			return err
 		}
+		if err := instances.SetExpiry(ctx, tx, inst); err != nil {
+			return err
+		}
 		for _, other := range others { // first, so that a node learns that they lost their addresses before one has them
 			if err := rerender(ctx, tx, other, render); err != nil {
 				return err

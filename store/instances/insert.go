@@ -44,13 +44,15 @@ func (s *Store) Insert(ctx context.Context, b *groupcommit.Batch, job seedbed.Jo
 		return err
 	}
 	made := sqldb.Micros(sqldb.OrNow(i.Created))
+	expires, atExpiry := expiryValues(i.Expiry)
 	b.Add(instanceTable,
 		string(i.ID), i.Project, i.Name, i.Profile, i.Image, i.Node, string(seedbed.InstanceProvisioning),
 		int64(i.VCPUs), int64(i.Memory), string(ready), sqldb.Flag(i.Held), sqldb.Blob(i.UserData),
 		sqldb.AsJSON(sqldb.OrEmpty(i.SSHKeys)), i.ReportToken,
 		sqldb.Blob(i.VendorData), string(source), sqldb.AsJSON(i.Metadata),
 		sqldb.AsJSON(sqldb.OrEmptyMap(i.Tags)), sqldb.AsJSON(i.Spot), i.Password,
-		sqldb.Flag(i.Protected), string(follow), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Token, 1, made, made, hook)
+		sqldb.Flag(i.Protected), string(follow), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Token,
+		expires, atExpiry, i.Notes, 1, made, made, hook)
 	if err := ask(b, i.NICs); err != nil { // before any is chosen
 		return err
 	}

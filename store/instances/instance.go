@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"time"
 
 	"seedbed"
 	"seedbed/store/sqldb"
@@ -14,7 +15,7 @@ import (
 const (
 	newInstanceColumns = `id, project, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, ` +
 		`report_token, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, ` +
-		`system, token, revision, created, changed`
+		`system, token, expires, at_expiry, notes, revision, created, changed`
 	instanceColumns = newInstanceColumns + `, fetched, reported, gone_since, ` +
 		`(SELECT number FROM project WHERE project.name = instance.project)`
 	nicColumns    = `instance, idx, mac, network, addr, security_groups, bandwidth_in, bandwidth_out, state, added`
@@ -26,14 +27,19 @@ const FullName = `CASE instance.project WHEN '` + seedbed.DefaultProject +
 	`' THEN instance.name ELSE instance.name || '.' || instance.project END`
 
 func scanInstance(r sqldb.Row) (i seedbed.Instance, err error) {
+	var expiry seedbed.Expiry
 	err = r.Scan(&i.ID, &i.Project, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory,
 		&i.Ready, &i.Held, sqldb.ToBlob(&i.UserData), sqldb.ToJSON(&i.SSHKeys),
 		&i.ReportToken, sqldb.ToBlob(&i.VendorData), &i.Datasource, sqldb.ToJSON(&i.Metadata),
 		sqldb.ToJSON(&i.Tags), sqldb.ToJSON(&i.Spot), &i.Password,
-		&i.Protected, &i.Follow, &i.Source, sqldb.ToParams(&i.Params), sqldb.ToJSON(&i.System), &i.Token, &i.Revision,
+		&i.Protected, &i.Follow, &i.Source, sqldb.ToParams(&i.Params), sqldb.ToJSON(&i.System), &i.Token,
+		sqldb.ToTime(&expiry.Time), &expiry.Action, &i.Notes, &i.Revision,
 		sqldb.ToTime(&i.Created), sqldb.ToTime(&i.Changed), sqldb.ToTime(&i.Fetched), sqldb.ToTime(&i.Reported), sqldb.ToTime(&i.GoneSince),
 		&i.Account)
 	i.NICs, i.Volumes = []seedbed.NIC{}, []seedbed.Volume{}
+	if !expiry.Time.IsZero() {
+		i.Expiry = &expiry
+	}
 	return i, err
 }
 
@@ -192,7 +198,30 @@ func ChangeNICs(
 func CheckServed(i seedbed.Instance) error {
 	return cmp.Or(
 		seedbed.CheckDocument("user-data", i.UserData), seedbed.CheckDocument("vendor-data", i.VendorData),
-		i.Metadata.Check(), seedbed.CheckTags(i.Tags), checkSpot(i.Spot))
+		i.Metadata.Check(), seedbed.CheckTags(i.Tags), checkSpot(i.Spot), seedbed.CheckNotes(i.Notes))
+}
+
+// expiryValues returns the values of the columns expires and at_expiry.
+func expiryValues(e *seedbed.Expiry) (at any, action string) {
+	if e == nil {
+		return nil, ""
+	}
+	return sqldb.Micros(e.Time), e.Action
+}
+
+// SetExpiry writes the expiry and the notes of an instance.
+func SetExpiry(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
+	at, action := expiryValues(i.Expiry)
+	return sqldb.Exec(ctx, tx, `UPDATE instance SET expires = $1, at_expiry = $2, notes = $3 WHERE id = $4`, at, action, i.Notes, i.ID)
+}
+
+// Expired returns the instances that have expired at now.
+func (s *Store) Expired(ctx context.Context, now time.Time) (all []seedbed.Instance, err error) {
+	err = s.db.View(ctx, "list expired instances", func(tx *sqldb.Tx) error {
+		all, err = Read(ctx, tx, `expires <= $1`, sqldb.Micros(now))
+		return err
+	})
+	return all, err
 }
 
 func checkSpot(s *seedbed.Spot) error {

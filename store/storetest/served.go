@@ -120,6 +120,7 @@ func testChangeInstance(b *bench) {
 	j, i := b.running("web1")
 	change := func(to *seedbed.Instance) error {
 		to.Metadata, to.Tags, to.Spot = options, tagged, &seedbed.Spot{Rebalance: day}
+		to.Expiry, to.Notes = &seedbed.Expiry{Time: day, Action: seedbed.ExpiryRemove}, "two\nlines"
 		to.Name, to.UserData = "not this", []byte("nor this")
 		return nil
 	}
@@ -130,6 +131,14 @@ func testChangeInstance(b *bench) {
 	now := get(b.Instance(ctx, i.ID))(b)
 	b.equal([]any{now.Metadata, now.Tags, now.Spot, now.Name, now.UserData, now.Revision},
 		[]any{options, tagged, &seedbed.Spot{Rebalance: day}, "web1", i.UserData, i.Revision + 1})
+	b.equal([]any{now.Expiry, now.Notes}, []any{&seedbed.Expiry{Time: day, Action: seedbed.ExpiryRemove}, "two\nlines"})
+	b.equal(len(get(b.Expired(ctx, day.Add(-time.Second)))(b)), 0)
+	b.equal(get(b.Expired(ctx, day))(b)[0].Name, "web1")
+	get(b.ChangeInstance(ctx, seedbed.InDefault("web1"), func(i *seedbed.Instance) error { i.Expiry, i.Notes = nil, ""; return nil }, render))(b)
+	b.equal(len(get(b.Expired(ctx, day))(b)), 0)
+	i.Revision++
+	_, err := b.ChangeInstance(ctx, seedbed.InDefault("web1"), func(i *seedbed.Instance) error { i.Notes = "\x1b[2J"; return nil }, render)
+	b.want(err, seedbed.ErrInvalid, "notes are not usable")
 
 	g := guestOf(i)
 	g.Signature = []byte("this")
@@ -160,7 +169,7 @@ func testChangeInstance(b *bench) {
 	}
 	b.equal(get(b.Instance(ctx, i.ID))(b), before)
 	b.equal(get(b.FeedPage(ctx, node, 2, gen))(b).Revision, int64(2))
-	_, err := b.ChangeInstance(ctx, seedbed.InDefault("web2"), change, render)
+	_, err = b.ChangeInstance(ctx, seedbed.InDefault("web2"), change, render)
 	b.want(err, seedbed.ErrNotFound, `instance "web2"`)
 }
 

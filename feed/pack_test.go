@@ -32,6 +32,7 @@ func fullGuest(n int) seedbed.Guest {
 	g.Options = seedbed.MetadataOptions{Tokens: seedbed.TokensRequired, HopLimit: 3}
 	g.Region, g.Zone, g.Signature = "seedbed", "seedbed-local", bytes.Repeat([]byte{0, 255}, 128)
 	g.Action, g.Spot = seedbed.ActionReboot, &seedbed.Spot{Action: "stop", Time: at}
+	g.Expiry = &seedbed.Expiry{Time: at, Action: seedbed.ExpiryStop}
 	g.Maintenance = []seedbed.Maintenance{{ID: "instance-event-1", Code: "instance-stop", NotBefore: at, State: seedbed.MaintenanceActive}}
 	g.Password, g.Created = "cGFzcw==", at
 	return g

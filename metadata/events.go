@@ -54,6 +54,14 @@ func maintenance(r *record, want func(state string) bool) ([]byte, bool) {
 	return asJSON(events), true
 }
 
+// expiry returns the event of the guest's expiry, if it has one.
+func expiry(g seedbed.Guest) []seedbed.Maintenance {
+	if g.Expiry == nil {
+		return nil
+	}
+	return []seedbed.Maintenance{g.Expiry.Event(g.ID)}
+}
+
 func instanceAction(r *record) string {
 	if r.guest.Action == "" {
 		return seedbed.ActionNone

@@ -58,6 +58,7 @@ func guestC() seedbed.Guest {
 	g.Options = seedbed.MetadataOptions{Tags: seedbed.MetadataDisabled, InstanceID: seedbed.InstanceIDUUID, TargetState: "Warmed:Running"}
 	g.Action, g.Password = seedbed.ActionShutdown, "posted=="
 	g.Spot = &seedbed.Spot{Action: "terminate", Time: at, Rebalance: at.Add(-time.Hour)}
+	g.Expiry = &seedbed.Expiry{Time: at.Add(time.Hour), Action: seedbed.ExpiryRemove}
 	g.Maintenance = []seedbed.Maintenance{
 		{ID: "instance-event-00000000000000001", Code: "instance-stop", Description: "the disk moves", NotBefore: at,
 			State: seedbed.MaintenanceActive},

@@ -49,7 +49,7 @@ func newRecord(v View, network func(name string) *seedbed.Network) *record {
 	v.Guest.NICs = v.Guest.Shown()
 	r := &record{guest: v.Guest, userData: v.Documents.UserData, vendorData: v.Documents.VendorData,
 		networks: make([]*seedbed.Network, len(v.Guest.NICs)), site: v.Site, id: v.Guest.ServedID(),
-		maintenance: slices.Concat(v.Guest.Maintenance, v.Maintenance)}
+		maintenance: slices.Concat(v.Guest.Maintenance, v.Maintenance, expiry(v.Guest))}
 	for i, nic := range v.Guest.NICs {
 		r.networks[i] = network(nic.Network)
 	}

@@ -24,7 +24,8 @@ type Renderer struct {
 func (r Renderer) Of(inst seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 	g := seedbed.Guest{
 		ID: inst.ID, Account: inst.Account, Name: inst.Name, Profile: inst.Profile, Image: inst.Image, VCPUs: inst.VCPUs, Memory: inst.Memory,
-		SSHKeys: inst.SSHKeys, Options: concise(inst.Metadata), Region: r.Region, Zone: r.Zone, Spot: inst.Spot, Password: inst.Password,
+		SSHKeys: inst.SSHKeys, Options: concise(inst.Metadata), Region: r.Region, Zone: r.Zone, Spot: inst.Spot, Expiry: inst.Expiry,
+		Password:    inst.Password,
 		ReportToken: inst.ReportToken, Created: inst.Created, Node: inst.Node,
 	}
 	if inst.Project != seedbed.DefaultProject {

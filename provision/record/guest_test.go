@@ -28,7 +28,8 @@ func TestRenderer(t *testing.T) {
 		State: seedbed.InstanceRunning,
 		VCPUs: 2, Memory: seedbed.GiB, UserData: []byte("x"), VendorData: []byte("y"), SSHKeys: []string{"k"}, ReportToken: "t", Password: "p",
 		Metadata: seedbed.MetadataOptions{Tokens: "required"}.WithDefaults(seedbed.MetadataOptions{}), Tags: map[string]string{"a": "b"},
-		Spot: &seedbed.Spot{Action: "stop"}, Created: time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC),
+		Spot: &seedbed.Spot{Action: "stop"}, Expiry: &seedbed.Expiry{Action: seedbed.ExpiryStop},
+		Created: time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC),
 		NICs:    []seedbed.NIC{{ID: 7, MAC: seedbed.MAC{0x52}, Network: "default", Addr: netip.MustParseAddr("10.9.0.7")}},
 		Volumes: []seedbed.Volume{{Size: seedbed.GiB}, {Index: 1, Size: seedbed.MiB}},
 	}
@@ -44,7 +45,8 @@ func TestRenderer(t *testing.T) {
 		NICs:    []seedbed.GuestNIC{{ID: 7, MAC: seedbed.MAC{0x52}, Network: "default", Addr: netip.MustParseAddr("10.9.0.7")}},
 		Disks:   []seedbed.GuestDisk{{Device: "vda", Size: seedbed.GiB}, {Device: "vdb", Size: seedbed.MiB}},
 		Options: seedbed.MetadataOptions{Tokens: "required"}, Tags: map[string]string{"a": "b"}, Region: "seedbed", Zone: "seedbed-local",
-		Spot: &seedbed.Spot{Action: "stop"}, Password: "p", ReportToken: "t", Node: "hv1", Signature: got.Signature,
+		Spot: &seedbed.Spot{Action: "stop"}, Expiry: &seedbed.Expiry{Action: seedbed.ExpiryStop},
+		Password: "p", ReportToken: "t", Node: "hv1", Signature: got.Signature,
 		Created: inst.Created,
 	}
 	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {

@@ -1,6 +1,8 @@
 package provision
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -215,4 +217,55 @@ func (l *lab) state() []any {
 	events, err := l.db.CountGuestEvents(ctx, time.Now().Add(time.Hour))
 	l.ok(err)
 	return []any{instances, fmt.Sprint(leases), deliveries, events}
+}
+
+// An instance that has expired is stopped or removed once, when no job works on it; a protected one is not removed.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		action    string
+		protected bool
+		item      string
+		state     seedbed.InstanceState // afterwards; empty if it is gone
+	}{
+		"stop":      {"stop", false, "expiry stop web1", seedbed.InstanceStopped},
+		"remove":    {"remove", false, "expiry remove web1", ""},
+		"protected": {"remove", true, "expiry stop web1", seedbed.InstanceStopped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t).withProfile(seedbed.ReadyStarted)
+			l.start()
+			receipt, err := l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoCreate, Name: "web1", Profile: "small",
+				Protected: &tt.protected, Expires: "1h", AtExpiry: tt.action}, nil)
+			l.ok(err)
+			l.wait(receipt.Job, seedbed.JobSucceeded)
+			items := func(at time.Duration) []string {
+				r, err := cleanup.New(cleanup.Config{Now: func() time.Time { return time.Now().Add(at) },
+					Submit: func(ctx context.Context, req seedbed.Request) error {
+						_, err := l.intake.Submit(ctx, req, nil)
+						return err
+					}}, l.db, alone{l.host}).Run(t.Context(), cleanup.Options{})
+				l.ok(err)
+				var all []string
+				for _, i := range r.Items {
+					if i.Task == "expiry" {
+						all = append(all, i.Task+" "+i.Action+" "+i.Subject)
+					}
+				}
+				return all
+			}
+			if got := items(59 * time.Minute); got != nil {
+				t.Errorf("before its time: %q", got)
+			}
+			l.eventually("it is due", func() bool { return slices.Equal(items(61*time.Minute), []string{tt.item}) })
+			l.eventually("it is done", func() bool {
+				i, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
+				return tt.state == "" && errors.Is(err, seedbed.ErrNotFound) || err == nil && i.State == tt.state
+			})
+			if got := items(62 * time.Minute); got != nil {
+				t.Errorf("once more: %q", got)
+			}
+		})
+	}
 }

@@ -87,6 +87,8 @@ var members = []member{
 	stringMember("after", func(p *payload) *string { return &p.After }, nil),
 	boolMember("hold", func(p *payload) **bool { return &p.Hold }),
 	boolMember("protected", func(p *payload) **bool { return &p.Protected }),
+	stringMember("expires", func(p *payload) *string { return &p.Expires }, nil),
+	stringMember("at_expiry", func(p *payload) *string { return &p.AtExpiry }, nil),
 	stringMember("instance", func(p *payload) *string { return &p.Instance }, nil),
 	{name: "nic", want: "a whole number", kinds: []types.Kind{types.IntKind, types.UintKind}, set: func(p *payload, v any) bool {
 		whole, ok := v.(int64)

@@ -94,7 +94,7 @@ func TestJobOptionsRefused(t *testing.T) {
 		`{"hold":"yes"}`:   "member /hold has the wrong type: expected true or false",
 		`{"on_failure":1}`: "member /on_failure has the wrong type: expected a string",
 		`{"job":{"after":1}}`: "expected action, name, profile, image, params, node, network, nics, security_groups, " +
-			"on_failure, priority, after, hold, protected, instance and nic",
+			"on_failure, priority, after, hold, protected, expires, at_expiry, instance and nic",
 	} {
 		if _, err := decode([]byte(body)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want %q", body, err, says)

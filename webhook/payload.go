@@ -34,6 +34,9 @@ type payload struct {
 	// For a create; nil means the value of the profile.
 	Hold      *bool `json:"hold"`
 	Protected *bool `json:"protected"`
+	// Expires and AtExpiry are as in seedbed.Request.
+	Expires  string `json:"expires"`
+	AtExpiry string `json:"at_expiry"`
 }
 
 // decode decodes a verified body: one JSON object with known members, each at most once and spelled
@@ -96,10 +99,10 @@ func (p payload) request() (asked, error) {
 		return asked{}, invalid("%s has no params: expected name, nics and nic", p.Action)
 	case makes(p.Action) && p.Profile == "" && p.Image == "":
 		return asked{}, invalid("profile is missing: expected a profile or an image")
-	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node+p.Image+network != "" ||
+	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node+p.Image+network+p.Expires+p.AtExpiry != "" ||
 		p.NICs != nil && !ofNIC(p.Action) || p.Groups != nil):
-		return asked{}, invalid("hold, protected, node, image, network, nics and security_groups are for create and plan, and nics also for %s "+
-			"and %s: they cannot be set with %s", seedbed.DoNICAdd, seedbed.DoNICSet, seedbed.Clip(p.Action))
+		return asked{}, invalid("hold, protected, expires, at_expiry, node, image, network, nics and security_groups are for create and plan, "+
+			"and nics also for %s and %s: they cannot be set with %s", seedbed.DoNICAdd, seedbed.DoNICSet, seedbed.Clip(p.Action))
 	}
 	options, err := p.options()
 	if err != nil {
@@ -108,7 +111,7 @@ func (p payload) request() (asked, error) {
 	return asked{Request: seedbed.Request{
 		Action: p.Action, Name: p.Name, Profile: p.Profile, Image: p.Image, Params: p.Params, Node: p.Node, Network: network, NICs: p.NICs,
 		NIC: p.NIC, SecurityGroups: p.Groups,
-		Hold: p.Hold, Protected: p.Protected, JobOptions: options,
+		Hold: p.Hold, Protected: p.Protected, Expires: p.Expires, AtExpiry: p.AtExpiry, JobOptions: options,
 	}}, nil
 }
 

@@ -143,6 +143,10 @@ func (p *parts) openCleanup() (err error) {
 	p.cleaner = cleanup.New(cleanup.Config{
 		Grace: c.Mappings.Grace, Deliveries: c.Deliveries.Retention, Access: c.Access.Retention, Output: c.Output.Retention,
 		Audit: c.Audit.Retention, Trash: p.workers, Log: p.log,
+		Submit: func(ctx context.Context, req seedbed.Request) error {
+			_, err := p.intake.Submit(ctx, req, nil)
+			return err
+		},
 	}, p.db, p.workers)
 	p.coordination = openCoordination(p.config.Coordination, p.log)
 	p.cron, err = cleanup.NewCron(c.Mappings.Schedule, p.db, p.coordination, p.cleaner)

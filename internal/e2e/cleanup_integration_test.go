@@ -3,10 +3,12 @@
 package e2e
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"seedbed"
+	"seedbed/api/wire"
 	"seedbed/internal/lab"
 )
 
@@ -74,6 +76,16 @@ func TestCleanup(t *testing.T) {
 		return strings.Count(elements(s), `"sb1"`) > 0 && !strings.Contains(elements(s), `"sb2"`)
 	})
 	removeInstance(t, s, "lost")
-	removeInstance(t, s, "kept")
+
+	// An instance that has expired goes by itself.
+	at := "1s"
+	if _, err := s.API.ChangeInstance(t.Context(), "kept", wire.InstanceChange{Expires: &at, AtExpiry: seedbed.ExpiryRemove}); err != nil {
+		t.Fatal(err)
+	}
+	lab.Await(t, lab.Patience, "the instance that has expired is gone", func() bool {
+		clean(false)
+		_, err := s.API.Instance(t.Context(), "kept")
+		return errors.Is(err, seedbed.ErrNotFound)
+	})
 	nothingLeft(t, s, "lost")
 }

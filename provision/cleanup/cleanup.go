@@ -22,6 +22,12 @@ type Presence interface {
 	DropMapping(ctx context.Context, id seedbed.InstanceID, cutoff time.Time) (bool, error)
 }
 
+// Expiries are the ends of instances that are needed only for a while.
+type Expiries interface {
+	// Expired returns the instances that have expired at now.
+	Expired(ctx context.Context, now time.Time) ([]seedbed.Instance, error)
+}
+
 // Leases are the DHCP leases that were reported.
 type Leases interface {
 	ExpiredLeases(ctx context.Context, now time.Time) ([]seedbed.Lease, error)
@@ -58,6 +64,7 @@ type Notices interface {
 // Store is the part of the database that the cleanup uses.
 type Store interface {
 	Presence
+	Expiries
 	Leases
 	Records
 	Notices
@@ -83,6 +90,8 @@ type Config struct {
 	Output time.Duration
 	// Audit is how long the record of changes is kept. Default one year.
 	Audit time.Duration
+	// Submit accepts the job that stops or removes an expired instance.
+	Submit func(ctx context.Context, req seedbed.Request) error
 	// Trash is where items whose time is over are purged; nil purges nothing.
 	Trash TrashBin
 	// Now is the clock; default time.Now.
@@ -105,8 +114,8 @@ type Report = seedbed.CleanupReport
 type Item = seedbed.CleanupItem
 
 // Cleaner is the task "mappings". It releases addresses whose domain is gone, removes expired
-// leases and old records, and has unfinished undos of jobs repeated. Apart from Seedbed's
-// bookkeeping it deletes only what has been in a pool's trash for its time.
+// leases and old records, stops and removes instances that have expired, and has unfinished undos of jobs repeated. Apart from
+// Seedbed's bookkeeping it deletes only what has been in a pool's trash for its time.
 type Cleaner struct {
 	cfg   Config
 	store Store

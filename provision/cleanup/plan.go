@@ -39,6 +39,11 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, s inventory) ([]chore
 			func(ctx context.Context) (bool, error) { return c.store.DropMapping(ctx, inst.ID, cutoff) },
 		})
 	}
+	expired, err := c.expiries(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	todo = append(todo, expired...)
 	leases, err := c.store.ExpiredLeases(ctx, now)
 	if err != nil {
 		return nil, fmt.Errorf("list expired leases: %w", err)

@@ -31,6 +31,10 @@ func (in *Intake) power(ctx context.Context, kind seedbed.JobKind, req seedbed.R
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
+	if kind == seedbed.JobStart && inst.Expiry.Over(time.Now()) {
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "instance %q expired at %s and would be stopped again: extend it first "+
+			"(seedbed vm extend %s --by 2h)", inst.Name, inst.Expiry.Time.Format(time.RFC3339), inst.Name)
+	}
 	job := jobOn(inst, kind, req.JobOptions)
 	if kind != seedbed.JobStart {
 		if job.Spec, err = json.Marshal(spec); err != nil {

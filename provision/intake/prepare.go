@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"seedbed"
 	"seedbed/provision/placement"
@@ -115,6 +116,9 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 		return made, err
 	}
 	in.fit(&made.inst, m, s)
+	if made.inst.Expiry, err = seedbed.ParseExpiry(req.Expires, req.AtExpiry, time.Now()); err != nil {
+		return made, err
+	}
 	made.inst.Held = made.inst.Held || req.Off || req.Undefined
 	made.inst.NICs, made.inst.Volumes = nics, disks
 	for i := range made.inst.Volumes {

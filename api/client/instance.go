@@ -10,7 +10,7 @@ import (
 )
 
 // CreateInstance starts a create job. It sends only name, profile, image, params, hold, protected,
-// node, network, arguments, ready and undefined of the request.
+// expires, at_expiry, node, network, arguments, ready and undefined of the request.
 func (c *Client) CreateInstance(ctx context.Context, r seedbed.Request) (seedbed.Receipt, error) {
 	return post[seedbed.Receipt](ctx, c, "/instances", wire.InstanceRequest{
 		Name: r.Name, Profile: r.Profile, Image: r.Image, Params: r.Params, NewInstance: newInstance(r),
@@ -20,8 +20,8 @@ func (c *Client) CreateInstance(ctx context.Context, r seedbed.Request) (seedbed
 
 // newInstance returns the part of a request that does not say what the instance is made from.
 func newInstance(r seedbed.Request) wire.NewInstance {
-	return wire.NewInstance{Hold: r.Hold, Protected: r.Protected, Node: r.Node, Network: r.Network, NICs: r.NICs,
-		SecurityGroups: r.SecurityGroups, Ready: r.Ready}
+	return wire.NewInstance{Hold: r.Hold, Protected: r.Protected, Expires: r.Expires, AtExpiry: r.AtExpiry, Node: r.Node,
+		Network: r.Network, NICs: r.NICs, SecurityGroups: r.SecurityGroups, Ready: r.Ready}
 }
 
 // Instances lists all instances.

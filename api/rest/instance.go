@@ -54,8 +54,8 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 
 // newInstance returns a request with the settings that a create and its plan share.
 func newInstance(n wire.NewInstance) seedbed.Request {
-	return seedbed.Request{Hold: n.Hold, Protected: n.Protected, Node: n.Node, Network: n.Network, NICs: n.NICs,
-		SecurityGroups: n.SecurityGroups, Ready: n.Ready}
+	return seedbed.Request{Hold: n.Hold, Protected: n.Protected, Expires: n.Expires, AtExpiry: n.AtExpiry, Node: n.Node,
+		Network: n.Network, NICs: n.NICs, SecurityGroups: n.SecurityGroups, Ready: n.Ready}
 }
 
 // checkScriptRequest refuses what only a profile with a script can do for one without.

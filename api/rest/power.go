@@ -93,6 +93,8 @@ func (r *router) plan(ctx context.Context, c *fiber.Ctx) (any, error) {
 		return nil, server.Invalid("node, network, nics and security_groups are only for a create: an instance stays where it is")
 	case req.Hold != nil || req.Protected != nil:
 		return nil, server.Invalid("hold and protected are only for a create (see seedbed vm protect)")
+	case req.Expires+req.AtExpiry != "":
+		return nil, server.Invalid("expires and at_expiry are only for a create (see seedbed vm extend)")
 	case req.Ready != "":
 		return nil, server.Invalid("ready is only for a create: a rebuild is ready as its profile says")
 	}

@@ -1,10 +1,12 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"encoding/pem"
 	"net/netip"
 	"slices"
+	"time"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -40,6 +42,12 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 			return err
 		}
 	}
+	expires := req.Expires != nil || req.Extend != "" || req.AtExpiry != ""
+	if expires {
+		if err := server.CallerOf(c).Need(seedbed.ActionInstancePower); err != nil {
+			return err
+		}
+	}
 	i, err := r.Change(ctx, server.CallerOf(c).Instance(n), func(i *seedbed.Instance) error {
 		if err := server.Matches(c, server.InstanceTag(*i)); err != nil {
 			return err
@@ -49,6 +57,19 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 		}
 		if req.Protected != nil {
 			i.Protected = *req.Protected
+		}
+		if req.Notes != nil {
+			i.Notes = *req.Notes
+		}
+		if expires {
+			if i.Expiry, err = changedExpiry(i.Expiry, req, time.Now()); err != nil {
+				return err
+			}
+			if i.Expiry != nil && i.Expiry.Action == seedbed.ExpiryRemove {
+				if err := server.CallerOf(c).Need(seedbed.ActionInstanceRemove); err != nil {
+					return err
+				}
+			}
 		}
 		if i.Follow, err = seedbed.ParseFollow(string(req.UserData), i.Follow); err != nil {
 			return err
@@ -71,6 +92,37 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	return r.tagged(ctx, c, i)
+}
+
+// changedExpiry returns the expiry that a request makes of an instance's.
+func changedExpiry(e *seedbed.Expiry, req wire.InstanceChange, now time.Time) (*seedbed.Expiry, error) {
+	switch {
+	case req.Expires != nil && req.Extend != "":
+		return nil, server.Invalid("expires and extend cannot be combined: expires says when, and extend by how much later")
+	case req.Expires != nil && *req.Expires != "":
+		action := req.AtExpiry
+		if action == "" && e != nil {
+			action = e.Action
+		}
+		return seedbed.ParseExpiry(*req.Expires, action, now)
+	case req.Expires != nil:
+		return seedbed.ParseExpiry("", req.AtExpiry, now)
+	case e == nil:
+		return nil, seedbed.Errorf(seedbed.ErrConflict, "it does not expire: say when with expires (seedbed vm expire NAME --at TIME)")
+	}
+	next := *e
+	if req.Extend != "" {
+		by, err := seedbed.ParseDuration(req.Extend)
+		if err != nil || by <= 0 {
+			return nil, server.Invalid("extend is %q: expected a duration such as 2h or 7d", seedbed.Clip(req.Extend))
+		}
+		if next.Over(now) {
+			next.Time = now.UTC().Truncate(time.Second)
+		}
+		next.Time = next.Time.Add(by)
+	}
+	next.Action = cmp.Or(req.AtExpiry, next.Action)
+	return &next, next.Check(now)
 }
 
 // changeNICs sets the security groups, forwards, rates, secondary and floating addresses of the NICs that the request is about.

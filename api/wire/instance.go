@@ -28,6 +28,10 @@ type NewInstance struct {
 	// Hold and Protected override the profile's values unless they are nil.
 	Hold      *bool `json:"hold,omitempty"`
 	Protected *bool `json:"protected,omitempty"`
+	// Expires is when it expires, as a duration from now on or a time in RFC 3339, and AtExpiry what is done then: stop, the
+	// default, or remove.
+	Expires  string `json:"expires,omitempty"`
+	AtExpiry string `json:"at_expiry,omitempty"`
 	// Node is the node that runs the instance. If it is empty, the placement chooses one.
 	Node string `json:"node,omitempty"`
 	// Network is the network of its first NIC, in place of the profile's.
@@ -103,6 +107,13 @@ type InstanceChange struct {
 	Spot json.RawMessage `json:"spot,omitempty"`
 	// Protected says whether removing and rebuilding the instance require its name as confirmation.
 	Protected *bool `json:"protected,omitempty"`
+	// Expires replaces when it expires, in the forms of NewInstance; empty: never. Extend is a duration by which it expires
+	// later, from its expiry or, if that has passed, from now on. AtExpiry is what is done then.
+	Expires  *string `json:"expires,omitempty"`
+	Extend   string  `json:"extend,omitempty"`
+	AtExpiry string  `json:"at_expiry,omitempty"`
+	// Notes replaces the notes, which are text for people.
+	Notes *string `json:"notes,omitempty"`
 	// SecurityGroups replaces the groups of its NICs, or of the one with the index NIC.
 	SecurityGroups *[]string `json:"security_groups,omitempty"`
 	// Forward adds forwards to the NIC with the index NIC, the first by default, and Unforward removes some.

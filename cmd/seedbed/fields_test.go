@@ -60,7 +60,8 @@ var requests = []struct {
 	{seedbed.ResizeRequest{}, nil},
 	{seedbed.AdoptRequest{}, nil},
 	{wire.InstanceChange{}, map[string]string{
-		"metadata": "seedbed.MetadataOptions", "tags": "vm tag", "spot": "vm spot", "protected": "vm protect",
+		"metadata": "seedbed.MetadataOptions", "tags": "vm tag", "spot": "vm spot",
+		"expires": "vm expire", "extend": "vm extend", "at_expiry": "vm expire", "notes": "vm notes", "protected": "vm protect",
 		"security_groups": "vm security-groups", "nic": "vm security-groups --nic and network forward --nic",
 		"floating": "address associate and disassociate", "floating6": "address associate and disassociate",
 		"forward": "network forward add", "unforward": "network forward remove",

@@ -46,7 +46,8 @@ If the profile declares parameters (seedbed profile show), --param sets one,
 A file keeps a secret off the command line, which other users can see.
 
 --file reads a whole definition, in YAML or JSON, with the keys name, project, profile or
-image, params, node, network, nics, security_groups, ready, hold and protected. Arguments and flags override it.`,
+image, params, node, network, nics, security_groups, ready, hold, protected, expires
+and at_expiry. Arguments and flags override it.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if len(args) == 2 && req.Profile != "" {
 				return cli.Usagef("create %s: both profile %s and --profile %s are given: give only one", args[0], args[1], req.Profile)
@@ -132,6 +133,8 @@ image, params, node, network, nics, security_groups, ready, hold and protected. 
 			"project's group default if there is one, or else open)", Names: cli.SecurityGroups},
 		cli.Flag{Field: "node", Usage: "`NODE` to run it on (default: chosen by its system template and the installation's placement)"},
 		cli.Flag{Field: "hold", Usage: "define it without starting it; seedbed vm start starts it"},
+		cli.Flag{Field: "expires", Usage: "`TIME` when it expires, such as 2026-01-02T15:04:05Z, or a duration from now on such as 2h or 30d"},
+		cli.Flag{Field: "at_expiry", Usage: "`ACTION` when it expires: stop or remove (default: stop)"},
 		cli.Flag{Field: "protected", Name: "protect", Usage: "require its name to be typed again before remove or rebuild"},
 	)
 	c.Flags().StringVar((*string)(&req.Ready), "ready", "",

@@ -25,6 +25,8 @@ type definition struct {
 	Ready     string         `yaml:"ready"`
 	Hold      *bool          `yaml:"hold"`
 	Protected *bool          `yaml:"protected"`
+	Expires   string         `yaml:"expires"`
+	AtExpiry  string         `yaml:"at_expiry"`
 }
 
 // nic is a NIC in a definition.
@@ -85,6 +87,7 @@ func (d definition) complete(req *seedbed.Request) {
 	}
 	for _, field := range []struct{ to, from *string }{
 		{&req.Name, &d.Name}, {&req.Node, &d.Node}, {&req.Network, &d.Network}, {(*string)(&req.Ready), &d.Ready},
+		{&req.Expires, &d.Expires}, {&req.AtExpiry, &d.AtExpiry},
 	} {
 		if *field.to == "" {
 			*field.to = *field.from

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,7 @@ func VMCommand(a *cli.App) *cobra.Command {
 		vmConsole(a), vmVNC(a), vmScreenshot(a), vmExec(a), vmCopy(a),
 		vmAdopt(a), vmAdoptable(a), vmForget(a),
 		vmNIC(a), vmOptions(a), vmTag(a), vmGroups(a), vmBandwidth(a), vmSpot(a),
+		vmExpire(a), vmExtend(a), vmNotes(a),
 		a.MaintenanceCommand("VM", "an instance", (*client.Client).Announce, (*client.Client).Maintenance), vmPassword(a))
 	return c
 }
@@ -92,7 +94,8 @@ func vmList(a *cli.App) *cobra.Command {
 // standing returns an instance's state, and what distinguishes it from other instances in that
 // state.
 func standing(i seedbed.Instance) string {
-	return string(i.State) + cli.When(i.Held, ", held") + cli.When(i.Protected, ", protected")
+	return string(i.State) + cli.When(i.Held, ", held") + cli.When(i.Protected, ", protected") +
+		cli.When(i.Expiry.Over(time.Now()), ", expired")
 }
 
 func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
@@ -116,6 +119,7 @@ func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 		{"user-data follows", cli.YesOnly(i.Follow == seedbed.FollowLive)},
 		{"datasource", string(i.Datasource)}, {"metadata options", flags.OptionLine(i.Metadata)},
 		{"tags", flags.TagLine(i.Tags)}, {"notice", spotLine(a, i.Spot)},
+		{"expires", expiryLine(a, i.Expiry, "", "")}, {"notes", i.Notes},
 		{"made", a.Moment(i.Created)}, {"created by token", i.Token},
 		{"user-data fetched", a.Moment(i.Fetched)}, {"reported", a.Moment(i.Reported)}, {"domain gone", a.Moment(i.GoneSince)},
 	}

@@ -317,6 +317,19 @@ func (n Network) checkDirect(bad complaint) error {
 	return nil
 }
 
+// HasFree returns ErrInvalid if a NIC asks for free secondary addresses of a kind that the network does not have. index is the NIC's
+// place, for messages.
+func (n Network) HasFree(index int, nic NICRequest) error {
+	switch {
+	case !n.Prefix.IsValid() && nic.SecondaryCount > 0:
+		return Errorf(ErrInvalid, "nics: NIC %d asks for secondary addresses in network %q, %s: expected none", index, n.Name, n.Without4())
+	case !n.Prefix6.IsValid() && nic.SecondaryCount6 > 0:
+		return Errorf(ErrInvalid, "nics: NIC %d asks for secondary IPv6 addresses in network %q, which has no IPv6 prefix: expected none",
+			index, n.Name)
+	}
+	return nil
+}
+
 // Keeps returns ErrInvalid if nobody keeps a NIC in this network to what it has: in a direct one, to groups and rates.
 func (n Network) Keeps(nic NIC) error {
 	what := ""

@@ -237,9 +237,12 @@ type Profile struct {
 	VCPUs  int    `json:"vcpus"`
 	Memory Bytes  `json:"memory"`
 	// DiskSize is the size of the root disk; zero means the size of the image.
-	DiskSize Bytes  `json:"disk_size"`
-	Network  string `json:"network"`
-	// SecurityGroups are the groups of NICs, in the project of the instance, unless its request has others.
+	DiskSize Bytes `json:"disk_size"`
+	// Network is the network of its only NIC, or of the one before those of NetworkTemplate.
+	Network string `json:"network"`
+	// NICs are all NICs, in place of Network and NetworkTemplate. Only a request gives one a MAC address or an address of its own.
+	NICs []NICRequest `json:"nics,omitempty"`
+	// SecurityGroups are the groups of NICs that have none of their own, in the project of the instance, unless its request has others.
 	SecurityGroups []string `json:"security_groups,omitempty"`
 	// BandwidthIn and BandwidthOut are the rates of NICs that have none of their own; 0 means no limit.
 	BandwidthIn  BitRate  `json:"bandwidth_in,omitempty"`

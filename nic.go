@@ -69,6 +69,20 @@ type NICRequest struct {
 	BandwidthOut BitRate `json:"bandwidth_out,omitempty"`
 }
 
+// Check returns ErrInvalid for rates and numbers of addresses that no NIC can have. index is its place, for messages.
+func (n NICRequest) Check(index int) error {
+	if err := CheckBandwidth(n.BandwidthIn, n.BandwidthOut); err != nil {
+		return Errorf(ErrInvalid, "nics: NIC %d: %v", index, err)
+	}
+	for _, free := range []int{n.SecondaryCount, n.SecondaryCount6, n.SecondaryCount + n.SecondaryCount6} {
+		if free < 0 || free > MaxSecondary-len(n.Secondary) {
+			return Errorf(ErrInvalid, "nics: NIC %d asks for %d secondary addresses and for %d that are free: expected at most %d", index,
+				len(n.Secondary), free, MaxSecondary)
+		}
+	}
+	return nil
+}
+
 // The kinds of job on the NICs of an existing instance.
 const (
 	JobNICAdd    JobKind = "nic_add"    // give an instance a further NIC

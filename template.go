@@ -1,6 +1,7 @@
 package seedbed
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -92,6 +93,54 @@ func (t *NetworkTemplate) RemoveNetwork(vni string) error {
 
 func inNetwork(vni string) func(TemplateNetwork) bool {
 	return func(n TemplateNetwork) bool { return n.VNI == vni }
+}
+
+// FirstNetwork returns the network of the first NIC that the profile itself has; empty if it has none.
+func (p Profile) FirstNetwork() string {
+	if len(p.NICs) > 0 {
+		return p.NICs[0].Network
+	}
+	return p.Network
+}
+
+// CheckNICs returns ErrInvalid for NICs that a profile cannot have.
+func (p Profile) CheckNICs() error {
+	bad := func(format string, args ...any) error {
+		return Errorf(ErrInvalid, "profile %q: nics: "+format, append([]any{p.Name}, args...)...)
+	}
+	switch {
+	case len(p.NICs) == 0:
+		return nil
+	case len(p.NICs) > MaxNICs:
+		return bad("there are %d: expected at most %d", len(p.NICs), MaxNICs)
+	case p.Network+p.Expressions["network"] != "":
+		return bad("the network %s is given as well, which is short for one NIC: expected only one of them", Clip(p.Network+p.Expressions["network"]))
+	case p.NetworkTemplate+p.Expressions["network_template"] != "":
+		return bad("the network template %s is given as well: expected only one of them, since nics are all NICs of an instance",
+			Clip(p.NetworkTemplate+p.Expressions["network_template"]))
+	case p.Script != "":
+		return bad("the script %s makes those of a network template: expected none", Clip(p.Script))
+	}
+	for i, n := range p.NICs {
+		own := func(what, key string) error {
+			return bad("NIC %d has %s, which all instances would have: expected it with the instance, as seedbed create --nic network=%s,%s",
+				i, what, cmp.Or(Clip(n.Network), "NETWORK"), key)
+		}
+		switch {
+		case n.MAC != (MAC{}):
+			return own("the MAC address "+n.MAC.String(), "mac="+n.MAC.String())
+		case n.Addr.IsValid():
+			return own("the address "+n.Addr.String(), "ip="+n.Addr.String())
+		case len(n.Secondary) > 0:
+			return own("the secondary address "+n.Secondary[0].String(), "secondary="+n.Secondary[0].String())
+		case n.Network == "":
+			return bad("NIC %d names no network: expected one", i)
+		}
+		if err := cmp.Or(n.Check(i), CheckGroupNames(n.Groups)); err != nil {
+			return Errorf(ErrInvalid, "profile %q: %v", p.Name, err)
+		}
+	}
+	return nil
 }
 
 // StorageTemplate is the disks of an instance (PVC's storage template).

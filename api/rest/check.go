@@ -52,7 +52,10 @@ func (r *router) checkProfile(ctx context.Context, p *seedbed.Profile) (err erro
 	if err := cmp.Or(seedbed.CheckParams(p.Params), seedbed.CheckGroupNames(p.SecurityGroups)); err != nil {
 		return err
 	}
-	if p.Network == "" && p.NetworkTemplate == "" && p.OVA == "" && p.Expressions["network"] == "" && p.Expressions["network_template"] == "" {
+	for i := range p.NICs {
+		p.NICs[i].Network = cmp.Or(p.NICs[i].Network, r.DefaultNetwork)
+	}
+	if p.FirstNetwork() == "" && p.NetworkTemplate == "" && p.OVA == "" && p.Expressions["network"] == "" && p.Expressions["network_template"] == "" {
 		p.Network = r.DefaultNetwork
 	}
 	if len(p.UserData) == 0 {
@@ -68,7 +71,7 @@ func (r *router) checkProfile(ctx context.Context, p *seedbed.Profile) (err erro
 }
 
 func (r *router) refuseProfile(ctx context.Context, p seedbed.Profile) error {
-	err := seedbed.CheckQualifiedName("profile", p.Name)
+	err := cmp.Or(seedbed.CheckQualifiedName("profile", p.Name), p.CheckNICs())
 	for _, n := range []struct {
 		kind     seedbed.PublishedKind
 		name     string
@@ -84,6 +87,11 @@ func (r *router) refuseProfile(ctx context.Context, p seedbed.Profile) error {
 			continue
 		}
 		_, err = seedbed.Meant(n.kind, seedbed.DefaultProject, n.name)
+	}
+	for _, n := range p.NICs {
+		if err == nil {
+			_, err = seedbed.Meant(seedbed.PublishedNetwork, seedbed.DefaultProject, n.Network)
+		}
 	}
 	if err != nil {
 		return err

@@ -78,8 +78,12 @@ func ShownProfile(who Caller, p seedbed.Profile) seedbed.Profile {
 	if who.Learns(p.Name) {
 		return p
 	}
+	var nics []seedbed.NICRequest
+	for _, n := range p.NICs {
+		nics = append(nics, seedbed.NICRequest{Network: n.Network})
+	}
 	return seedbed.Profile{
-		ID: p.ID, Name: p.Name, Image: p.Image, VCPUs: p.VCPUs, Memory: p.Memory, DiskSize: p.DiskSize, Network: p.Network,
+		ID: p.ID, Name: p.Name, Image: p.Image, VCPUs: p.VCPUs, Memory: p.Memory, DiskSize: p.DiskSize, Network: p.Network, NICs: nics,
 		SSHKeys: []string{}, Datasource: p.Datasource, Tags: map[string]string{}, Ready: p.Ready, Params: p.Params, Follow: p.Follow,
 		Protected: p.Protected, Hold: p.Hold, OnFailure: p.OnFailure, Revision: p.Revision, Created: p.Created, Changed: p.Changed,
 	}

@@ -21,7 +21,7 @@ const (
 
 // origin returns what a create makes its instance from: the profile that it names or, for a create
 // from an image, a profile without a name. A network in the request takes the place of the
-// profile's.
+// profile's, or of that of its first NIC.
 func (in *Intake) origin(ctx context.Context, req seedbed.Request) (p seedbed.Profile, err error) {
 	switch {
 	case req.Image == "":
@@ -50,6 +50,11 @@ func (in *Intake) origin(ctx context.Context, req seedbed.Request) (p seedbed.Pr
 	}
 	if req.Network, err = in.networkKnown(ctx, req.Project, req.Network); err != nil {
 		return p, err
+	}
+	if len(p.NICs) > 0 {
+		p.NICs = slices.Clone(p.NICs)
+		p.NICs[0].Network = req.Network
+		return p, nil
 	}
 	p.Network, p.Expressions = req.Network, maps.Clone(p.Expressions)
 	delete(p.Expressions, "network")

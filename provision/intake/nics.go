@@ -25,14 +25,8 @@ func checkNICs(req seedbed.Request, p seedbed.Profile) error {
 		return bad("profile %s has a script, which makes those of its network template: expected none", p.Name)
 	}
 	for i, n := range req.NICs {
-		if err := seedbed.CheckBandwidth(n.BandwidthIn, n.BandwidthOut); err != nil {
-			return bad("NIC %d: %v", i, err)
-		}
-		for _, free := range []int{n.SecondaryCount, n.SecondaryCount6, n.SecondaryCount + n.SecondaryCount6} {
-			if free < 0 || free > seedbed.MaxSecondary-len(n.Secondary) {
-				return bad("NIC %d asks for %d secondary addresses and for %d that are free: expected at most %d", i, len(n.Secondary), free,
-					seedbed.MaxSecondary)
-			}
+		if err := n.Check(i); err != nil {
+			return err
 		}
 		if n.MAC[0]&1 != 0 {
 			return bad("MAC address %s of NIC %d is not a unicast address", n.MAC, i)
@@ -48,19 +42,40 @@ func checkNICs(req seedbed.Request, p seedbed.Profile) error {
 
 // requestedNICs returns the NICs that a request asks for. Those in drawn have random MACs, which may be replaced.
 func (in *Intake) requestedNICs(ctx context.Context, m tailored, req seedbed.Request) (all []seedbed.NIC, drawn []int, err error) {
-	for i, n := range req.NICs {
-		nic := seedbed.NIC{Index: i, MAC: n.MAC, Addr: n.Addr, BandwidthIn: n.BandwidthIn, BandwidthOut: n.BandwidthOut,
-			Secondary: slices.Concat(n.Secondary, seedbed.FreeAddrs(n.SecondaryCount, n.SecondaryCount6))}
-		switch {
-		case n.Network == "" && m.Network != "":
-			nic.Network = m.Network
-			err = in.look(ctx, &m, seedbed.PublishedNetwork, req.Project, &nic.Network)
-		default:
-			nic.Network, err = in.networkKnown(ctx, req.Project, cmp.Or(n.Network, in.serving.Network))
+	asked := slices.Clone(req.NICs)
+	for i, n := range asked {
+		if profiles := m.FirstNetwork(); n.Network == "" && profiles != "" {
+			asked[i].Network = profiles
+			err = in.look(ctx, &m, seedbed.PublishedNetwork, req.Project, &asked[i].Network)
+		} else {
+			asked[i].Network, err = in.networkKnown(ctx, req.Project, cmp.Or(n.Network, in.serving.Network))
 		}
 		if err != nil {
 			return nil, nil, err
 		}
+	}
+	return in.describedNICs(ctx, m, req.Project, asked)
+}
+
+// profileNICs returns the NICs that a profile gives an instance. The security groups of the request take the place of theirs.
+func (in *Intake) profileNICs(ctx context.Context, m tailored, req seedbed.Request) (all []seedbed.NIC, drawn []int, err error) {
+	asked := slices.Clone(m.NICs)
+	for i := range asked {
+		if len(req.SecurityGroups) > 0 {
+			asked[i].Groups = nil
+		}
+	}
+	return in.describedNICs(ctx, m, req.Project, asked)
+}
+
+// describedNICs returns the NICs that a request or a profile describes, for an instance of a project. Their networks have qualified
+// names. Those in drawn have random MACs.
+func (in *Intake) describedNICs(
+	ctx context.Context, m tailored, project string, asked []seedbed.NICRequest,
+) (all []seedbed.NIC, drawn []int, err error) {
+	for i, n := range asked {
+		nic := seedbed.NIC{Index: i, MAC: n.MAC, Addr: n.Addr, Network: n.Network, BandwidthIn: n.BandwidthIn, BandwidthOut: n.BandwidthOut,
+			Secondary: slices.Concat(n.Secondary, seedbed.FreeAddrs(n.SecondaryCount, n.SecondaryCount6))}
 		network, err := in.network(ctx, m, nic.Network)
 		if err != nil {
 			return nil, nil, err
@@ -73,13 +88,8 @@ func (in *Intake) requestedNICs(ctx context.Context, m tailored, req seedbed.Req
 				return nil, nil, err
 			}
 		}
-		if !network.Prefix.IsValid() && n.SecondaryCount > 0 {
-			return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "nics: NIC %d asks for secondary addresses in network %q, %s: expected none",
-				i, network.Name, network.Without4())
-		}
-		if !network.Prefix6.IsValid() && n.SecondaryCount6 > 0 {
-			return nil, nil, seedbed.Errorf(seedbed.ErrInvalid,
-				"nics: NIC %d asks for secondary IPv6 addresses in network %q, which has no IPv6 prefix: expected none", i, network.Name)
+		if err := network.HasFree(i, n); err != nil {
+			return nil, nil, err
 		}
 		if nic.MAC == (seedbed.MAC{}) {
 			nic.MAC, drawn = in.macs.draw(), append(drawn, i)
@@ -94,7 +104,7 @@ func (in *Intake) requestedNICs(ctx context.Context, m tailored, req seedbed.Req
 		if a := twice(addresses(nic)); a.IsValid() {
 			return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "nics: NIC %d has the address %s twice", i, a)
 		}
-		nic.Groups = seedbed.QualifiedAll(cmp.Or(req.Project, seedbed.DefaultProject), n.Groups)
+		nic.Groups = seedbed.QualifiedAll(cmp.Or(project, seedbed.DefaultProject), n.Groups)
 		all = append(all, nic)
 	}
 	return all, drawn, nil

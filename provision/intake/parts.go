@@ -91,14 +91,14 @@ func (in *Intake) disks(ctx context.Context, m tailored, image seedbed.Image, si
 	return all, nil
 }
 
-// nics returns an instance's NICs: one on the profile's network, if it has one, and then those of
-// its network template. The NICs in drawn have random MACs, which may be replaced.
-func (in *Intake) nics(ctx context.Context, m tailored, name string) (all []seedbed.NIC, drawn []int, err error) {
+// nics returns the NICs of an instance whose profile has no list of them: one on the profile's network, if it has one, and then
+// those of its network template. The NICs in drawn have random MACs, which may be replaced.
+func (in *Intake) nics(ctx context.Context, m tailored, req seedbed.Request) (all []seedbed.NIC, drawn []int, err error) {
 	if m.Network != "" {
 		all, drawn = []seedbed.NIC{{MAC: in.macs.draw(), Network: m.Network}}, []int{0}
 	}
 	if m.parts.Network != nil {
-		more, err := in.templateNICs(*m.parts.Network, name)
+		more, err := in.templateNICs(*m.parts.Network, req.Name)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"seedbed"
@@ -59,10 +60,23 @@ func (in *Intake) tailorNew(ctx context.Context, req seedbed.Request) (m tailore
 	if m, err = in.tailor(ctx, profile, seedbed.Named(req.Project, req.Name), req.Params, req.Arguments); err != nil {
 		return m, err
 	}
-	if err := in.look(ctx, &m, seedbed.PublishedImage, req.Project, &m.Image); err != nil || req.Network != "" || req.NICs != nil {
+	if err := in.look(ctx, &m, seedbed.PublishedImage, req.Project, &m.Image); err != nil || req.NICs != nil {
 		return m, err
 	}
-	return m, in.look(ctx, &m, seedbed.PublishedNetwork, req.Project, &m.Network)
+	m.NICs = slices.Clone(m.NICs)
+	names := []*string{&m.Network}
+	for i := range m.NICs {
+		names = append(names, &m.NICs[i].Network)
+	}
+	if req.Network != "" { // that of the first NIC, which is the caller's choice
+		names = names[min(2, len(names)):]
+	}
+	for _, name := range names {
+		if err := in.look(ctx, &m, seedbed.PublishedNetwork, req.Project, name); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
 }
 
 // prepare makes the instance that a create asks for. It writes nothing.
@@ -76,10 +90,14 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	if _, _, err := needsScript(m); err != nil {
 		return made, err
 	}
-	nics, drawn, err := in.nics(ctx, m, req.Name)
-	if req.NICs != nil {
-		nics, drawn, err = in.requestedNICs(ctx, m, req)
+	read := in.nics
+	switch {
+	case req.NICs != nil:
+		read = in.requestedNICs
+	case len(m.NICs) > 0:
+		read = in.profileNICs
 	}
+	nics, drawn, err := read(ctx, m, req)
 	if err != nil {
 		return made, err
 	}

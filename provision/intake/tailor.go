@@ -125,7 +125,7 @@ func (f *fields) known(p seedbed.Profile, instance string, m tailored) error {
 	own := map[string]any{
 		"profile.system_template": p.System, "profile.network_template": p.NetworkTemplate,
 		"profile.storage_template": p.Storage, "profile.userdata_document": p.Document,
-		"profile.image": p.Image, "profile.network": p.Network,
+		"profile.image": p.Image, "profile.network": p.FirstNetwork(),
 	}
 	for name, v := range own {
 		if f.texts[name] == nil {

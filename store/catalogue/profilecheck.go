@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"seedbed"
@@ -40,6 +41,9 @@ func checkProfileFields(p *seedbed.Profile) (err error) {
 	if err := seedbed.CheckBandwidth(p.BandwidthIn, p.BandwidthOut); err != nil {
 		return at(err)
 	}
+	if err := p.CheckNICs(); err != nil {
+		return err
+	}
 	for field, text := range p.Expressions {
 		if err := plainText("expression of "+sqldb.Clean(field, 80), text, maxExpressionText); err != nil {
 			return at(err)
@@ -58,7 +62,7 @@ func checkProfileFields(p *seedbed.Profile) (err error) {
 	case p.Image == "" && p.OVA == "" && !open("image", p.Storage+p.Expressions["storage_template"]):
 		return seedbed.Errorf(seedbed.ErrInvalid,
 			"profile %q has neither an image nor a storage template: expected one of them for its disks", p.Name)
-	case p.Network == "" && p.OVA == "" && !open("network", p.NetworkTemplate+p.Expressions["network_template"]):
+	case p.FirstNetwork() == "" && p.OVA == "" && !open("network", p.NetworkTemplate+p.Expressions["network_template"]):
 		return seedbed.Errorf(seedbed.ErrInvalid,
 			"profile %q has neither a network nor a network template: expected one of them for its NICs", p.Name)
 	case (p.Document != "" || p.Expressions["userdata_document"] != "") && len(p.UserData) > 0:
@@ -118,17 +122,23 @@ func profileNames(ctx context.Context, tx *sqldb.Tx, p *seedbed.Profile) error {
 		}
 		p.Network = network
 	}
-	for _, name := range p.SecurityGroups {
-		if name == seedbed.OpenGroup {
-			continue
-		}
+	if err := profileNICs(ctx, tx, p); err != nil {
+		return sqldb.Within(place, err)
+	}
+	groups := slices.Clone(p.SecurityGroups)
+	for _, n := range p.NICs {
+		groups = append(groups, n.Groups...)
+	}
+	groups = slices.DeleteFunc(groups, func(name string) bool { return name == seedbed.OpenGroup })
+	err := sqldb.InOrder(groups, func(name string) error {
 		found, err := LockSecurityGroup(ctx, tx, seedbed.Qualified(project, name))
-		if err != nil {
-			return err
+		if err == nil && !found {
+			err = seedbed.Errorf(seedbed.ErrInvalid, "%s: security group %q does not exist", place, name)
 		}
-		if !found {
-			return seedbed.Errorf(seedbed.ErrInvalid, "%s: security group %q does not exist", place, name)
-		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	for _, ref := range []struct {
 		kind seedbed.PublishedKind
@@ -151,6 +161,49 @@ func profileNames(ctx context.Context, tx *sqldb.Tx, p *seedbed.Profile) error {
 		*ref.name = qualified
 	}
 	return nil
+}
+
+// profileNICs replaces the networks of a profile's NICs by their qualified names, and locks them. It returns ErrInvalid for a NIC that its
+// network cannot have.
+func profileNICs(ctx context.Context, tx *sqldb.Tx, p *seedbed.Profile) error {
+	p.NICs = slices.Clone(p.NICs)
+	var names []string
+	for i := range p.NICs {
+		n := &p.NICs[i]
+		qualified, err := Resolve(ctx, tx, seedbed.PublishedNetwork, seedbed.ProjectOf(p.Name), n.Network)
+		if err != nil {
+			return orInvalid(err, "nics: NIC %d: network %q does not exist", i, sqldb.Clean(n.Network, 80))
+		}
+		n.Network = qualified
+		names = append(names, qualified)
+	}
+	networks := map[string]seedbed.Network{}
+	err := sqldb.InOrder(names, func(name string) (err error) {
+		networks[name], err = sqldb.LockOne(ctx, tx, scanNetworkKind, seedbed.PublishedNetwork.Missing(seedbed.ErrInvalid, name),
+			`UPDATE network SET name = name WHERE name = $1 RETURNING name, kind, prefix, options`, name)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i, n := range p.NICs {
+		network := networks[n.Network]
+		nic := seedbed.NIC{Index: i, Groups: n.Groups, BandwidthIn: cmp.Or(n.BandwidthIn, p.BandwidthIn),
+			BandwidthOut: cmp.Or(n.BandwidthOut, p.BandwidthOut)}
+		if len(nic.Groups) == 0 {
+			nic.Groups = p.SecurityGroups
+		}
+		if err := cmp.Or(network.HasFree(i, n), network.Keeps(nic)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanNetworkKind reads a network, as far as it says what its NICs can have.
+func scanNetworkKind(r sqldb.Row) (n seedbed.Network, err error) {
+	err = r.Scan(&n.Name, &n.Kind, sqldb.ToText(&n.Prefix), sqldb.ToJSON(&n.NetworkOptions))
+	return n, err
 }
 
 // LockSecurityGroup reports whether there is a security group of that qualified name, and locks its row, so that it is not

@@ -315,7 +315,8 @@ var networkUsers = []catalogue.UserKind{
 			OR EXISTS (SELECT 1 FROM secondary_address s WHERE s.network = $1 AND s.instance = nic.instance AND s.nic = nic.idx)
 			OR nic.instance IN (SELECT job.instance FROM job WHERE ` + movesNIC + ` AND job.spec <> ` + withoutNetwork + `)
 		ORDER BY full_name`},
-	{What: "profile", Query: `SELECT '', name FROM profile WHERE network = $1 ORDER BY name`},
+	{What: "profile", Query: `SELECT '', name FROM profile WHERE network = $1
+			OR REPLACE(nics, '"network":"' || CAST($1 AS text) || '"', '') <> nics ORDER BY name`},
 	{What: "floating address", Query: `SELECT project, addr FROM floating_address WHERE network = $1 ORDER BY addr`},
 	{What: "network template", Query: `SELECT DISTINCT '', t.name FROM network_template_net n
 		JOIN network_template t ON t.id = n.template WHERE n.vni = $1 ORDER BY t.name`},

@@ -237,12 +237,16 @@ func names(column string) string {
 
 // groupProfiles adds the profiles that name a security group.
 func groupProfiles(ctx context.Context, tx *sqldb.Tx, users *catalogue.Uses, name string) error {
-	all, err := sqldb.List(ctx, tx, sqldb.Value[string],
-		`SELECT name FROM profile WHERE `+names("security_groups")+` ORDER BY name`, seedbed.ShortName(name))
+	all, err := sqldb.List(ctx, tx, catalogue.ScanProfile, `SELECT `+catalogue.ProfileColumns+` FROM profile
+		WHERE `+names("security_groups")+` OR `+names("nics")+` ORDER BY name`, seedbed.ShortName(name))
 	var by []catalogue.User
-	for _, profile := range all {
-		if seedbed.ProjectOf(profile) == seedbed.ProjectOf(name) {
-			by = append(by, catalogue.User{Project: seedbed.ProjectOf(profile), Name: profile})
+	for _, p := range all {
+		groups := slices.Clone(p.SecurityGroups)
+		for _, n := range p.NICs { // in nics, the name may also be that of a network
+			groups = append(groups, n.Groups...)
+		}
+		if seedbed.ProjectOf(p.Name) == seedbed.ProjectOf(name) && slices.Contains(groups, seedbed.ShortName(name)) {
+			by = append(by, catalogue.User{Project: seedbed.ProjectOf(p.Name), Name: p.Name})
 		}
 	}
 	users.Add(ctx, "profile", by)

@@ -105,7 +105,7 @@ func profiles(a *cli.App) cli.Resource[seedbed.Profile] {
 		Head: []string{"name", "image", "vcpus", "memory", "disk", "network", "ready", "templates", "userdata", "script", "follows", "published"},
 		Row: func(p seedbed.Profile) []string {
 			return []string{
-				p.Name, p.Image, cli.Number(p.VCPUs), cli.Size(p.Memory), cli.Size(p.DiskSize), p.Network,
+				p.Name, p.Image, cli.Number(p.VCPUs), cli.Size(p.Memory), cli.Size(p.DiskSize), networksOf(p),
 				string(p.Ready), templatesOf(p), p.Document, p.Script, string(p.Follow), cli.PublishedTo(p.Published),
 			}
 		},
@@ -116,7 +116,7 @@ func profiles(a *cli.App) cli.Resource[seedbed.Profile] {
 func profilePairs(a *cli.App, p seedbed.Profile) [][2]string {
 	return [][2]string{
 		{"name", p.Name}, {"image", p.Image}, {"vcpus", strconv.Itoa(p.VCPUs)}, {"memory", cli.Size(p.Memory)},
-		{"disk", cli.Size(p.DiskSize)}, {"network", p.Network},
+		{"disk", cli.Size(p.DiskSize)}, {"network", p.Network}, {"nics", nicLines(p.NICs)},
 		{"security groups", strings.Join(p.SecurityGroups, ", ")},
 		{"bandwidth in", cli.When(p.BandwidthIn != 0, p.BandwidthIn.String())},
 		{"bandwidth out", cli.When(p.BandwidthOut != 0, p.BandwidthOut.String())}, {"system template", p.System},
@@ -130,6 +130,26 @@ func profilePairs(a *cli.App, p seedbed.Profile) [][2]string {
 		{"datasource", string(p.Datasource)}, {"metadata options", flags.OptionLine(p.Metadata)}, {"tags", flags.TagLine(p.Tags)},
 		{"added", a.Moment(p.Created)}, {"published", cli.PublishedTo(p.Published)},
 	}
+}
+
+// networksOf returns the networks of the NICs that a profile itself has.
+func networksOf(p seedbed.Profile) string {
+	if len(p.NICs) == 0 {
+		return p.Network
+	}
+	return strings.Join(cli.Each(p.NICs, func(n seedbed.NICRequest) string { return n.Network }), ", ")
+}
+
+// nicLines returns NICs as --nic takes them, one per line.
+func nicLines(nics []seedbed.NICRequest) string {
+	return strings.Join(cli.Each(nics, func(n seedbed.NICRequest) string {
+		line := "network=" + n.Network + cli.When(n.SecondaryCount > 0, ",secondary="+strconv.Itoa(n.SecondaryCount)) +
+			cli.When(n.SecondaryCount6 > 0, ",secondary6="+strconv.Itoa(n.SecondaryCount6))
+		for _, group := range n.Groups {
+			line += ",group=" + group
+		}
+		return line + cli.When(n.BandwidthIn != 0, ",in="+n.BandwidthIn.String()) + cli.When(n.BandwidthOut != 0, ",out="+n.BandwidthOut.String())
+	}), "\n")
 }
 
 // templatesOf returns the names of a profile's system, network and storage templates.

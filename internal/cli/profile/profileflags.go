@@ -29,6 +29,11 @@ func (f *profileFlags) add(a *cli.App, c *cobra.Command, p *seedbed.Profile) {
 			Usage: "public SSH key: a `FILE` or the key itself (repeatable)",
 		},
 		cli.Flag{
+			Field: "nics", Name: "nic", Each: true, ParseAll: nics,
+			Usage: "a `NIC` in place of --network, as network=NETWORK,secondary=COUNT,secondary6=COUNT,group=GROUP,in=RATE,out=RATE, " +
+				"each optional (repeatable); an empty one removes all",
+		},
+		cli.Flag{
 			Field: "security_groups", Name: "security-group", Names: cli.SecurityGroups, ParseAll: cli.NotEmpty,
 			Usage: "security `GROUPS` of NICs, separated by commas (default: the project's group default, or else open); an empty one removes all",
 		},
@@ -124,6 +129,14 @@ func (f *profileFlags) expressions() []cli.Flag {
 	return all
 }
 
+// nics parses the texts of --nic. A lone empty one means none.
+func nics(texts []string) (any, error) {
+	if len(texts) == 1 && texts[0] == "" {
+		return []seedbed.NICRequest(nil), nil
+	}
+	return flags.NICs(texts)
+}
+
 func keys(texts []string) (any, error) { return flags.SSHKeys(texts) }
 
 // fresh makes the profile a new one.
@@ -139,7 +152,7 @@ func (f *profileFlags) fresh(name string) error {
 	if said("image") && !said("script") {
 		p.DiskSize = 10 * seedbed.GiB
 	}
-	if !said("network-template") && !said("ova") {
+	if !said("network-template") && !said("ova") && !f.bound.Changed("nic") {
 		p.Network = "default"
 	}
 	return f.apply()
@@ -168,9 +181,22 @@ func (f *profileFlags) apply() error {
 	if f.bound.Changed("script") && p.Script == "" {
 		p.Arguments = nil
 	}
+	f.either()
 	var err error
 	p.Datasource, err = seedbed.ParseDatasource(string(p.Datasource))
 	return err
+}
+
+// either lets a network and a list of NICs take each other's place, if only one of them is given.
+func (f *profileFlags) either() {
+	network := f.p.Network+f.p.Expressions["network"] != "" && f.bound.Changed("network")
+	switch list := len(f.p.NICs) > 0 && f.bound.Changed("nic"); {
+	case network && !list:
+		f.p.NICs = nil
+	case list && !network:
+		f.p.Network = ""
+		delete(f.p.Expressions, "network")
+	}
 }
 
 // declarations reads a file that declares parameters.

@@ -114,7 +114,8 @@ func (p Profile) CheckNICs() error {
 	case len(p.NICs) > MaxNICs:
 		return bad("there are %d: expected at most %d", len(p.NICs), MaxNICs)
 	case p.Network+p.Expressions["network"] != "":
-		return bad("the network %s is given as well, which is short for one NIC: expected only one of them", Clip(p.Network+p.Expressions["network"]))
+		return bad("the network %s is given as well, which is short for one NIC: expected only one of them",
+			Clip(p.Network+p.Expressions["network"]))
 	case p.NetworkTemplate+p.Expressions["network_template"] != "":
 		return bad("the network template %s is given as well: expected only one of them, since nics are all NICs of an instance",
 			Clip(p.NetworkTemplate+p.Expressions["network_template"]))

@@ -55,7 +55,8 @@ func (r *router) checkProfile(ctx context.Context, p *seedbed.Profile) (err erro
 	for i := range p.NICs {
 		p.NICs[i].Network = cmp.Or(p.NICs[i].Network, r.DefaultNetwork)
 	}
-	if p.FirstNetwork() == "" && p.NetworkTemplate == "" && p.OVA == "" && p.Expressions["network"] == "" && p.Expressions["network_template"] == "" {
+	if p.FirstNetwork() == "" && p.NetworkTemplate == "" && p.OVA == "" &&
+		p.Expressions["network"] == "" && p.Expressions["network_template"] == "" {
 		p.Network = r.DefaultNetwork
 	}
 	if len(p.UserData) == 0 {

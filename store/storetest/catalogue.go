@@ -3,7 +3,10 @@ package storetest
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -14,6 +17,8 @@ import (
 var catalogueCases = map[string]func(*bench){
 	"networks":                  testNetworks,
 	"profiles":                  testProfiles,
+	"NICs of profiles":          testProfileNICs,
+	"NICs of profiles, race":    testProfileNICsRace,
 	"profile of missing things": testProfileRefs,
 	"user-data byte for byte":   testUserData,
 	"hooks":                     testHooks,
@@ -122,6 +127,106 @@ func testProfileRefs(b *bench) {
 	p = webProfile()
 	p.Image = "coming"
 	get(b.CreateProfile(ctx, p))(b)
+}
+
+// nicsProfile returns a profile with two NICs, in the networks lab and default.
+func nicsProfile(name string) seedbed.Profile {
+	p := webProfile()
+	p.Name, p.Network = name, ""
+	p.NICs = []seedbed.NICRequest{
+		{Network: "lab", SecondaryCount: 2, Groups: []string{"db", "open"}, BandwidthIn: 50_000_000}, {Network: "default"},
+	}
+	return p
+}
+
+// A profile has a list of NICs in place of a network. What they name is there, and is not removed while the profile is.
+func testProfileNICs(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.network("lab", "lab0", "10.98.0.0/24")
+	get(b.CreateNetwork(ctx, seedbed.Network{Name: "floor", Kind: seedbed.NetworkDirect, Bridge: "floor0", MAC: newMAC(), Uplink: "eth1",
+		NetworkOptions: seedbed.NetworkOptions{Mode: seedbed.DirectPrivate}, DNS: []netip.Addr{}}))(b)
+	_, err := b.CreateProfile(ctx, nicsProfile("web"))
+	b.want(err, seedbed.ErrInvalid, `profile "web"`, `security group "db" does not exist`)
+	get(b.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: "db"}))(b)
+	made := get(b.CreateProfile(ctx, nicsProfile("web")))(b)
+	b.equal(made.NICs, nicsProfile("web").NICs)
+	b.equal(made.Network, "")
+	b.equal(get(b.Profile(ctx, "web"))(b), made)
+	b.equal(get(b.ListProfiles(ctx, seedbed.ProfileQuery{Scope: seedbed.AllProjects()}))(b), []seedbed.Profile{made})
+	b.want(b.DeleteNetwork(ctx, "lab"), seedbed.ErrInUse, `network "lab" is used by profile web:`)
+	b.want(b.DeleteNetwork(ctx, "default"), seedbed.ErrInUse, `network "default" is used by profile web:`)
+	b.want(b.DeleteSecurityGroup(ctx, "db"), seedbed.ErrInUse, `security group "db" is used by profile web:`)
+
+	mac, addr := newMAC(), netip.MustParseAddr("10.98.0.9")
+	for _, tt := range []struct {
+		says   string
+		change func(*seedbed.Profile)
+	}{
+		{"the network default is given as well", func(p *seedbed.Profile) { p.Network = "default" }},
+		{"the network ${param.n} is given as well", func(p *seedbed.Profile) { p.Expressions = map[string]string{"network": "${param.n}"} }},
+		{"the network template two is given as well", func(p *seedbed.Profile) { p.NetworkTemplate = "two" }},
+		{"the script x makes those", func(p *seedbed.Profile) { p.Script = "x" }},
+		{"there are 17: expected at most 16", func(p *seedbed.Profile) { p.NICs = make([]seedbed.NICRequest, 17) }},
+		{`NIC 1: network "none" does not exist`, func(p *seedbed.Profile) { p.NICs[1].Network = "none" }},
+		{"NIC 1 names no network", func(p *seedbed.Profile) { p.NICs[1].Network = "" }},
+		{"NIC 0 has the MAC address " + mac.String(), func(p *seedbed.Profile) { p.NICs[0].MAC = mac }},
+		{"with the instance, as seedbed create --nic network=lab,ip=10.98.0.9", func(p *seedbed.Profile) { p.NICs[0].Addr = addr }},
+		{"NIC 0 has the secondary address 10.98.0.9", func(p *seedbed.Profile) { p.NICs[0].Secondary = []netip.Addr{addr} }},
+		{"for 33 that are free: expected at most 32", func(p *seedbed.Profile) { p.NICs[0].SecondaryCount6 = 31 }},
+		{`network "default", which has no IPv6 prefix`, func(p *seedbed.Profile) { p.NICs[1].SecondaryCount6 = 1 }},
+		{`network "floor", whose addresses come from elsewhere`, func(p *seedbed.Profile) { p.NICs[0].Network = "floor" }},
+		{`NIC 1 is in the direct network "floor", and has rates`, func(p *seedbed.Profile) { p.NICs[1].Network = "floor" }},
+		{"bandwidth 1bit: expected", func(p *seedbed.Profile) { p.NICs[1].BandwidthOut = 1 }},
+		{`security group "db" is named twice`, func(p *seedbed.Profile) { p.NICs[0].Groups = []string{"db", "db"} }},
+		{`security group "none" does not exist`, func(p *seedbed.Profile) { p.NICs[1].Groups = []string{"none"} }},
+	} {
+		_, err := b.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error {
+			p.NICs = slices.Clone(p.NICs)
+			tt.change(p)
+			return nil
+		})
+		b.want(err, seedbed.ErrInvalid, `profile "web"`, tt.says)
+	}
+	b.equal(get(b.Profile(ctx, "web"))(b), made)
+
+	// A group of the name of a network is not in use by a NIC in this network.
+	get(b.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: "lab"}))(b)
+	b.must(b.DeleteSecurityGroup(ctx, "lab"))
+
+	now := get(b.ChangeProfile(ctx, "web", func(p *seedbed.Profile) error { p.Network, p.NICs = "default", nil; return nil }))(b)
+	b.equal(get(b.Profile(ctx, "web"))(b), now)
+	b.equal(now.NICs, []seedbed.NICRequest(nil))
+	b.must(b.DeleteNetwork(ctx, "lab"))
+	b.must(b.DeleteSecurityGroup(ctx, "db"))
+}
+
+// Of a network's removal and a profile whose NIC is in it, one is refused.
+func testProfileNICsRace(b *bench) {
+	ctx := context.Background()
+	b.world()
+	for round := range 10 {
+		name := nameN(round)
+		b.network(name, "br"+name, fmt.Sprintf("10.98.%d.0/24", round))
+		var removed, made error
+		each(2, func(i int) {
+			if i == 0 {
+				removed = b.turn().DeleteNetwork(ctx, name)
+				return
+			}
+			p := webProfile()
+			p.Name, p.Network, p.NICs = name, "", []seedbed.NICRequest{{Network: "default"}, {Network: name}}
+			_, made = b.turn().CreateProfile(ctx, p)
+		})
+		_, err := b.Network(ctx, name)
+		if removed == nil {
+			b.want(made, seedbed.ErrInvalid, name)
+			b.want(err, seedbed.ErrNotFound)
+		} else {
+			b.want(removed, seedbed.ErrInUse)
+			b.must(errors.Join(made, err))
+		}
+	}
 }
 
 func testUserData(b *bench) {

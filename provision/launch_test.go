@@ -1,8 +1,13 @@
 package provision
 
 import (
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"seedbed"
 	"seedbed/provision/intake"
@@ -81,4 +86,105 @@ func TestLaunchRefused(t *testing.T) {
 	}
 	_, err := l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoStart, Name: "web1", Network: "default"}, nil)
 	l.want("start on a network", err, seedbed.ErrInvalid)
+}
+
+// TestProfileWithNICs checks what NICs the instances of a profile that lists them get: with security groups, rates and free secondary
+// addresses of their own or of the profile, and with what a request has in their place.
+func TestProfileWithNICs(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.otherNetwork()
+	ctx := t.Context()
+	for _, name := range []string{"db", "web", "own"} {
+		_, err := l.db.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: name})
+		l.ok(err)
+	}
+	p := seedbed.Profile{
+		Name: "two", Image: "debian", VCPUs: 1, Memory: 256 * seedbed.MiB, Ready: seedbed.ReadyStarted,
+		Params:         []seedbed.Param{{Name: "n", Type: seedbed.ParamInt, Default: defaultOf("1")}},
+		Expressions:    map[string]string{"vcpus": `${profile.network == "other" ? 2 : 1}`},
+		SecurityGroups: []string{"web"}, BandwidthOut: 20_000_000,
+		NICs: []seedbed.NICRequest{
+			{Network: "other", SecondaryCount: 2, Groups: []string{"db"}, BandwidthIn: 10_000_000}, {Network: "default", BandwidthOut: 30_000_000},
+		},
+	}
+	l.ok(l.intake.CheckProfile(ctx, l.db, p))
+	_, err := l.db.CreateProfile(ctx, p)
+	l.ok(err)
+	ask := func(action string, req seedbed.Request) seedbed.Request {
+		req.Action, req.Name, req.Profile = action, "web1", "two"
+		return req
+	}
+	type nic struct {
+		Network   string
+		Secondary int
+		Groups    []string
+		In, Out   seedbed.BitRate
+	}
+	read := func(all []seedbed.NIC) (got []nic) {
+		for i, n := range all {
+			if n.Index != i || !n.Addr.IsValid() {
+				t.Errorf("NIC %d is %+v", i, n)
+			}
+			got = append(got, nic{n.Network, len(n.Secondary), n.Groups, n.BandwidthIn, n.BandwidthOut})
+		}
+		return got
+	}
+	own := []nic{{"other", 2, []string{"db"}, 10_000_000, 20_000_000}, {"default", 0, []string{"web"}, 0, 30_000_000}}
+
+	plan, err := l.intake.Plan(ctx, ask(seedbed.DoPlan, seedbed.Request{}))
+	l.ok(err)
+	note := "NIC 0 gets secondary addresses that are free when the job is accepted: 2"
+	if len(plan.Problems) > 0 || len(plan.NICs) != 2 || plan.VCPUs != 2 || !slices.Contains(plan.Notes, note) {
+		t.Errorf("planned %+v", plan)
+	}
+	l.runUntil(l.job(l.intake.Submit(ctx, ask(seedbed.DoCreate, seedbed.Request{}), nil)), seedbed.JobSucceeded)
+	inst, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))
+	l.ok(err)
+	if d := cmp.Diff(own, read(inst.NICs)); d != "" {
+		t.Error(d)
+	}
+	spec, _ := l.hv.Spec(inst.ID)
+	served := l.guest(inst.ID).NICs
+	if len(spec.NICs) != 2 || spec.NICs[0].Bridge != "sbother" || spec.NICs[1].Bridge != "seedbed0" || len(served) != 2 ||
+		served[0].Network != "other" || !slices.Equal(served[0].Secondary, inst.NICs[0].Secondary) || served[1].Network != "default" {
+		t.Errorf("the domain has %+v, and served is %+v", spec.NICs, served)
+	}
+	if inst.NICs[0].MAC == inst.NICs[1].MAC || inst.NICs[0].MAC == (seedbed.MAC{}) {
+		t.Errorf("the MAC addresses are %s and %s", inst.NICs[0].MAC, inst.NICs[1].MAC)
+	}
+
+	// A change of the profile is for new instances, and a rebuild keeps the NICs.
+	_, err = l.db.ChangeProfile(ctx, "two", func(p *seedbed.Profile) error { p.NICs[1].Groups = []string{"own"}; return nil })
+	l.ok(err)
+	l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobSucceeded)
+	again, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))
+	l.ok(err)
+	if d := cmp.Diff(inst.NICs, again.NICs, cmpopts.EquateComparable(netip.Addr{})); d != "" {
+		t.Error(d)
+	}
+	l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRemove, Name: "web1"}, nil)), seedbed.JobSucceeded)
+
+	for name, tt := range map[string]struct {
+		req  seedbed.Request
+		want []nic
+	}{
+		"a network": {seedbed.Request{Network: "default"},
+			[]nic{{"default", 2, []string{"db"}, 10_000_000, 20_000_000}, {"default", 0, []string{"own"}, 0, 30_000_000}}},
+		"groups": {seedbed.Request{SecurityGroups: []string{"own", "web"}},
+			[]nic{{"other", 2, []string{"own", "web"}, 10_000_000, 20_000_000}, {"default", 0, []string{"own", "web"}, 0, 30_000_000}}},
+		"NICs": {seedbed.Request{NICs: []seedbed.NICRequest{{}, {Network: "default", Groups: []string{"own"}}, {SecondaryCount: 1}}},
+			[]nic{{"other", 0, []string{"web"}, 0, 20_000_000}, {"default", 0, []string{"own"}, 0, 20_000_000}, {"other", 1, []string{"web"}, 0, 20_000_000}}},
+	} {
+		l.runUntil(l.job(l.intake.Submit(ctx, ask(seedbed.DoCreate, tt.req), nil)), seedbed.JobSucceeded)
+		inst, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))
+		l.ok(err)
+		if d := cmp.Diff(tt.want, read(inst.NICs)); d != "" {
+			t.Errorf("%s in the request: %s", name, d)
+		}
+		l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRemove, Name: "web1"}, nil)), seedbed.JobSucceeded)
+	}
+	if kept, err := l.db.Profile(ctx, "two"); err != nil || kept.NICs[0].Network != "other" || kept.NICs[0].Groups == nil {
+		t.Errorf("the profile has %+v, %v", kept.NICs, err)
+	}
 }

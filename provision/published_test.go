@@ -1,8 +1,11 @@
 package provision
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"seedbed"
 )
@@ -105,6 +108,63 @@ func TestProfilesOfProjects(t *testing.T) {
 			t.Errorf("profile %s: %v, want %s", name, err, want)
 		}
 	}
+}
+
+// TestNICsOfPublishedProfile makes instances of a project from another project's profile with NICs. The networks are those that the
+// profile's project can use, and the security groups are those of the instance's project.
+func TestNICsOfPublishedProfile(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted).withProject()
+	l.otherNetwork()
+	ctx := t.Context()
+	_, err := l.db.CreateProject(ctx, seedbed.Project{Name: "shop"})
+	l.ok(err)
+	network := func(name, bridge, prefix string) {
+		t.Helper()
+		_, err := l.db.CreateNetwork(ctx, seedbed.Network{Name: name, Kind: seedbed.NetworkIsolated, Bridge: bridge, MAC: seedbed.NewMAC(),
+			Prefix: netip.MustParsePrefix(prefix), Gateway: netip.MustParsePrefix(prefix).Addr().Next(), DHCP: true})
+		l.ok(err)
+	}
+	network("acme/other", "sbacme", "10.97.0.0/24")
+	network("shop/lan", "sbshop", "10.96.0.0/24")
+	_, err = l.db.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: "web"})
+	l.ok(err)
+	p := seedbed.Profile{Name: "two", Image: "debian", VCPUs: 1, Memory: seedbed.GiB, NICs: []seedbed.NICRequest{
+		{Network: "other", Groups: []string{"web"}}, {Network: "default"}}}
+	_, err = l.db.CreateProfile(ctx, p)
+	l.ok(err)
+	_, err = l.db.PublishProfile(ctx, "two", seedbed.Publication{Projects: []string{"acme"}})
+	l.ok(err)
+	create := func(name string, req seedbed.Request) error {
+		req.Action, req.Project, req.Name, req.Profile = seedbed.DoCreate, "acme", name, "two"
+		_, err := l.intake.Submit(ctx, req, nil)
+		return err
+	}
+	err = create("web1", seedbed.Request{})
+	l.want("a group that the project does not have", err, seedbed.ErrInvalid)
+	_, err = l.db.CreateSecurityGroup(ctx, seedbed.SecurityGroup{Name: "acme/web"})
+	l.ok(err)
+	l.ok(create("web1", seedbed.Request{}))
+	l.ok(create("web2", seedbed.Request{Network: "other"})) // the project's own
+	got := map[string][]string{}
+	for _, name := range []string{"web1", "web2"} {
+		i, err := l.db.InstanceByName(ctx, seedbed.Named("acme", name))
+		l.ok(err)
+		for _, n := range i.NICs {
+			got[name] = append(got[name], n.Network+" "+strings.Join(n.Groups, "+"))
+		}
+	}
+	if d := cmp.Diff(map[string][]string{
+		"web1": {"other acme/web", "default acme/default"}, "web2": {"acme/other acme/web", "default acme/default"},
+	}, got); d != "" {
+		t.Error(d)
+	}
+	l.want("a network that the project may not use", create("web3", seedbed.Request{Network: "shop/lan"}), seedbed.ErrInvalid)
+
+	// The profile's own project must still be able to use the networks.
+	_, err = l.db.CreateProfile(ctx, seedbed.Profile{Name: "acme/two", Image: "default/debian", VCPUs: 1, Memory: seedbed.GiB,
+		NICs: []seedbed.NICRequest{{Network: "acme/other"}, {Network: "shop/lan"}}})
+	l.want("a network that is not published", err, seedbed.ErrInvalid)
 }
 
 // TestPartsThatRequestsChoose makes instances of a project from another project's profile, whose system template

@@ -18,7 +18,6 @@ var catalogueCases = map[string]func(*bench){
 	"networks":                  testNetworks,
 	"profiles":                  testProfiles,
 	"NICs of profiles":          testProfileNICs,
-	"NICs of profiles, race":    testProfileNICsRace,
 	"profile of missing things": testProfileRefs,
 	"user-data byte for byte":   testUserData,
 	"hooks":                     testHooks,

@@ -31,6 +31,7 @@ var raceCases = map[string]func(*bench){
 	"one setting":     testSettingRace,
 	"events gap-free": testEventRace,
 	"cancel and end":  testCancelRace,
+	"NIC of profile":  testProfileNICsRace,
 }
 
 // turn returns the program that is asked next. The methods after it are those that race.

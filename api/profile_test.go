@@ -225,3 +225,58 @@ func TestProfileComesBackWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestProfileNICs checks that a profile has a list of NICs, in the installation's own network unless they name another, and that the list
+// stands alone.
+func TestProfileNICs(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	body := func(more string) string {
+		return `{"name":"p","image":"debian","vcpus":2,"memory":"512MiB",` + more + `}`
+	}
+	for name, tt := range map[string]struct {
+		more   string
+		status int
+		want   string
+	}{
+		"MAC address":     {`"nics":[{"mac":"52:54:00:00:00:01"}]`, 422, "NIC 0 has the MAC address 52:54:00:00:00:01, which all instances"},
+		"address":         {`"nics":[{},{"addr":"10.9.0.9"}]`, 422, "nics: NIC 1 has the address 10.9.0.9, which all instances would have"},
+		"other member":    {`"nics":[{"ip":"10.9.0.9"}]`, 400, "ip"},
+		"not a list":      {`"nics":{}`, 400, "nics"},
+		"bad name":        {`"nics":[{"network":"a b"}]`, 422, "network name"},
+		"no such network": {`"nics":[{"network":"none"}]`, 422, `NIC 0: network \"none\" does not exist`},
+		"both":            {`"network":"default","nics":[{}]`, 422, "the network default is given as well"},
+		"expression":      {`"expressions":{"network":"${vm.name}"},"nics":[{}]`, 422, "the network ${vm.name} is given as well"},
+		"template":        {`"network_template":"lan","nics":[{}]`, 422, "the network template lan is given as well"},
+		"too many":        {`"nics":[{}` + strings.Repeat(",{}", 16) + `]`, 422, "there are 17: expected at most 16"},
+	} {
+		r := s.do(t, "POST", "/api/v1/profiles", body(tt.more))
+		if r.status != tt.status || !strings.Contains(r.body, tt.want) {
+			t.Errorf("%s: %d %s; want %d with %q", name, r.status, r.body, tt.status, tt.want)
+		}
+	}
+	const nics = `"nics":[{"network":"default","secondary_count":1,"security_groups":["open"]},{"network":"default","bandwidth_in":"10Mbit"}]`
+	r := s.do(t, "POST", "/api/v1/profiles", body(strings.ReplaceAll(nics, `"network":"default",`, "")))
+	if r.status != 201 || !strings.Contains(r.body, nics) || !strings.Contains(r.body, `"network":""`) {
+		t.Fatalf("%+v", r)
+	}
+	// What a client reads, it can write.
+	var p seedbed.Profile
+	if err := json.Unmarshal([]byte(r.body), &p); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(client.Options{URL: s.url, Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.VCPUs = 3
+	p, err = c.ChangeProfile(t.Context(), p)
+	if err != nil || p.Revision != 2 || len(p.NICs) != 2 || p.NICs[0].SecondaryCount != 1 || p.NICs[1].BandwidthIn != 10_000_000 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	// Without the list, the profile is in the installation's own network again.
+	if r := s.do(t, "PUT", "/api/v1/profiles/p", body(`"nics":[]`)); r.status != 200 || strings.Contains(r.body, `"nics"`) ||
+		!strings.Contains(r.body, `"network":"default"`) {
+		t.Errorf("%+v", r)
+	}
+}

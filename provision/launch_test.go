@@ -174,7 +174,8 @@ func TestProfileWithNICs(t *testing.T) {
 		"groups": {seedbed.Request{SecurityGroups: []string{"own", "web"}},
 			[]nic{{"other", 2, []string{"own", "web"}, 10_000_000, 20_000_000}, {"default", 0, []string{"own", "web"}, 0, 30_000_000}}},
 		"NICs": {seedbed.Request{NICs: []seedbed.NICRequest{{}, {Network: "default", Groups: []string{"own"}}, {SecondaryCount: 1}}},
-			[]nic{{"other", 0, []string{"web"}, 0, 20_000_000}, {"default", 0, []string{"own"}, 0, 20_000_000}, {"other", 1, []string{"web"}, 0, 20_000_000}}},
+			[]nic{{"other", 0, []string{"web"}, 0, 20_000_000}, {"default", 0, []string{"own"}, 0, 20_000_000},
+				{"other", 1, []string{"web"}, 0, 20_000_000}}},
 	} {
 		l.runUntil(l.job(l.intake.Submit(ctx, ask(seedbed.DoCreate, tt.req), nil)), seedbed.JobSucceeded)
 		inst, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))

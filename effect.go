@@ -168,6 +168,8 @@ type DomainNIC struct {
 	Uplink string `json:"uplink,omitempty"`
 	Mode   string `json:"mode,omitempty"`
 	VLAN   int    `json:"vlan,omitempty"`
+	// Boot is true for the NIC whose network the firmware boots from before the first disk.
+	Boot bool `json:"boot,omitempty"`
 	// Added is true for a NIC that was added to the instance: the document of a script does not have it.
 	Added bool `json:"added,omitempty"`
 }

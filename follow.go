@@ -57,7 +57,7 @@ type LiveDocument struct {
 	Source, Want string
 }
 
-// System is what an instance has from its system template, except its size.
+// System is what an instance has from its system template, except its size, and what it boots from.
 type System struct {
 	// Serial and VNC ask for a serial console and a screen; VNCBind is the address of the latter.
 	Serial  bool   `json:"serial"`
@@ -77,6 +77,23 @@ type System struct {
 	DiskBus string `json:"disk_bus,omitempty"`
 	// DiskCopy makes its disks full copies of their images instead of clones.
 	DiskCopy bool `json:"disk_copy,omitempty"`
+	// BootFrom is BootNetwork if its firmware boots from the network of NIC 0 before its first disk; empty means from the disk alone. It is
+	// what the profile or the request says, not a system template.
+	BootFrom string `json:"boot_from,omitempty"`
+}
+
+// What the firmware of an instance boots from: its first disk, or before that the network of NIC 0.
+const (
+	BootDisk    = "disk"
+	BootNetwork = "network"
+)
+
+// CheckBootFrom returns ErrInvalid unless s is BootDisk, BootNetwork or empty.
+func CheckBootFrom(s string) error {
+	if s != "" && s != BootDisk && s != BootNetwork {
+		return Errorf(ErrInvalid, "boot_from %q is unknown: expected %s or %s", Clip(s), BootDisk, BootNetwork)
+	}
+	return nil
 }
 
 // The buses of disks: each a device of its own (virtio-blk), or all on one controller

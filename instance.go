@@ -281,6 +281,8 @@ type Profile struct {
 	// Arguments are the arguments of the script, each as key=value. With Params, they may hold
 	// expressions.
 	Arguments []string `json:"arguments,omitempty"`
+	// BootFrom is BootNetwork, or BootDisk, which empty means as well.
+	BootFrom string `json:"boot_from,omitempty"`
 	// Follow, Protected and Hold are for the instances made from the profile. Hold defines them
 	// without starting them.
 	Follow    Follow `json:"userdata,omitempty"`

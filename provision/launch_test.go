@@ -189,3 +189,60 @@ func TestProfileWithNICs(t *testing.T) {
 		t.Errorf("the profile has %+v, %v", kept.NICs, err)
 	}
 }
+
+// TestBootFrom checks what instances boot from: the network of NIC 0 if the profile or the request says so, and a rebuild keeps that.
+func TestBootFrom(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.otherNetwork()
+	ctx := t.Context()
+	_, err := l.db.ChangeProfile(ctx, "small", func(p *seedbed.Profile) error {
+		p.BootFrom, p.Network, p.NICs = seedbed.BootNetwork, "", []seedbed.NICRequest{{Network: "default"}, {Network: "other"}}
+		return nil
+	})
+	l.ok(err)
+	boots := func(network bool) {
+		t.Helper()
+		i, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))
+		l.ok(err)
+		spec, _ := l.hv.Spec(i.ID)
+		if (i.System.BootFrom == seedbed.BootNetwork) != network || len(spec.NICs) != 2 || spec.NICs[0].Boot != network || spec.NICs[1].Boot {
+			t.Errorf("it boots from %q by %+v, want the network: %v", i.System.BootFrom, spec.NICs, network)
+		}
+	}
+	create := func(params map[string]any) seedbed.JobID {
+		return l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoCreate, Name: "web1", Profile: "small", Params: params}, nil))
+	}
+	note := "it boots from the network of NIC 0 first, and then from its first disk"
+	for value, want := range map[string]bool{"": true, "network": true, "disk": false} {
+		params := map[string]any{}
+		if value != "" {
+			params["boot_from"] = value
+		}
+		plan, err := l.intake.Plan(ctx, seedbed.Request{Action: seedbed.DoPlan, Name: "web1", Profile: "small", Params: params})
+		if l.ok(err); slices.Contains(plan.Notes, note) != want || len(plan.Problems) > 0 {
+			t.Errorf("%q: planned %+v", value, plan)
+		}
+		l.runUntil(create(params), seedbed.JobSucceeded)
+		boots(want)
+		l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobSucceeded)
+		boots(want)
+		if value == "network" { // a NIC that is taken to another network is still booted from, and a rebuild can change it
+			l.runUntil(l.onNIC(seedbed.DoNICSet, 0, seedbed.NICRequest{Network: "other"}), seedbed.JobSucceeded)
+			i, err := l.db.InstanceByName(ctx, seedbed.InDefault("web1"))
+			l.ok(err)
+			spec, _ := l.hv.Spec(i.ID)
+			if at := slices.IndexFunc(spec.NICs, func(n seedbed.DomainNIC) bool { return n.MAC == i.NICs[0].MAC }); at < 0 || !spec.NICs[at].Boot {
+				t.Errorf("the domain has %+v", spec.NICs)
+			}
+			l.runUntil(l.ask(seedbed.DoRebuild, map[string]any{"boot_from": "disk"}), seedbed.JobSucceeded)
+			boots(false)
+		}
+		l.runUntil(l.remove("web1"), seedbed.JobSucceeded)
+	}
+	for _, wrong := range []any{"cdrom", "", 1} {
+		_, err := l.intake.Submit(ctx, seedbed.Request{
+			Action: seedbed.DoCreate, Name: "web1", Profile: "small", Params: map[string]any{"boot_from": wrong}}, nil)
+		l.want("a wrong value", err, seedbed.ErrInvalid)
+	}
+}

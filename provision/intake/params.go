@@ -29,6 +29,8 @@ type shape struct {
 	datasource   seedbed.Datasource
 	metadata     seedbed.MetadataOptions
 	tags         map[string]string
+	// bootFrom is what the firmware boots from, as seedbed.CheckBootFrom has it.
+	bootFrom string
 	// follow is how the user-data follows its profile. hold and protected are the values in the
 	// request; nil leaves the profile's.
 	follow          seedbed.Follow
@@ -118,6 +120,12 @@ var params = map[string]func(*shape, any) error{
 		s.metadata.By, err = word("metadata_by", v)
 		return err
 	},
+	"boot_from": func(s *shape, v any) (err error) {
+		if s.bootFrom, err = word("boot_from", v); err != nil {
+			return err
+		}
+		return seedbed.CheckBootFrom(s.bootFrom)
+	},
 	"instance_id": func(s *shape, v any) (err error) {
 		s.metadata.InstanceID, err = word("instance_id", v)
 		return err
@@ -148,7 +156,7 @@ func shapeOf(p seedbed.Profile, given map[string]any) (shape, error) {
 	s := shape{
 		vcpus: p.VCPUs, memory: p.Memory, disk: p.DiskSize, userData: p.UserData, sshKeys: p.SSHKeys,
 		vendorData: p.VendorData, vendorInUser: p.VendorDataInUserData, datasource: p.Datasource, metadata: p.Metadata, tags: maps.Clone(p.Tags),
-		follow: p.Follow,
+		follow: p.Follow, bootFrom: p.BootFrom,
 	}
 	if err := s.followOf(given); err != nil {
 		return shape{}, err

@@ -134,6 +134,9 @@ func (m prepared) notes(p *seedbed.Plan) {
 	if len(m.drawn) > 0 {
 		tell(drawnMACs)
 	}
+	if m.inst.System.BootFrom == seedbed.BootNetwork {
+		tell("it boots from the network of NIC 0 first, and then from its first disk")
+	}
 	tell("%s", m.way())
 	if m.inst.Held {
 		tell("it is defined and left off")

@@ -101,6 +101,9 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	if err != nil {
 		return made, err
 	}
+	if s.bootFrom == seedbed.BootNetwork && len(nics) == 0 {
+		return made, seedbed.Errorf(seedbed.ErrInvalid, "boot_from is network, and the instance has no NIC: expected one, or boot_from disk")
+	}
 	if made.why, err = in.byCDROM(ctx, req, &m, &s, nics); err != nil {
 		return made, err
 	}

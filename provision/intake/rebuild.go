@@ -228,7 +228,7 @@ func over(params, others map[string]any) map[string]any {
 // without one.
 func keep(p *seedbed.Profile, inst seedbed.Instance, image seedbed.Bytes) {
 	p.VCPUs, p.Memory, p.SSHKeys, p.Metadata = inst.VCPUs, inst.Memory, inst.SSHKeys, inst.Metadata
-	p.Datasource = inst.Datasource
+	p.Datasource, p.BootFrom = inst.Datasource, cmp.Or(inst.System.BootFrom, seedbed.BootDisk)
 	if p.Image == "" || p.Script != "" {
 		return
 	}

@@ -86,8 +86,8 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 	return list, nil
 }
 
-// diskDevice returns a disk on virtio-blk or virtio-scsi. The firmware boots the first disk and
-// tries nothing else. cache=writeback honours the guest's flushes and lets clones share their base
+// diskDevice returns a disk on virtio-blk or virtio-scsi. The firmware boots the first disk, after the NIC
+// that is to be booted from if there is one, and tries nothing else. cache=writeback honours the guest's flushes and lets clones share their base
 // image in the host's page cache. io=threads works on every file system, and discard returns freed
 // blocks to the pool.
 func diskDevice(spec seedbed.DomainSpec, index int, d seedbed.Disk) (libvirtxml.DomainDisk, error) {
@@ -105,6 +105,9 @@ func diskDevice(spec seedbed.DomainSpec, index int, d seedbed.Disk) (libvirtxml.
 	}
 	if index == 0 {
 		disk.Boot = &libvirtxml.DomainDeviceBoot{Order: 1}
+		if slices.ContainsFunc(spec.NICs, func(n seedbed.DomainNIC) bool { return n.Boot }) {
+			disk.Boot.Order = 2
+		}
 	}
 	switch d.Type {
 	case "file":
@@ -159,9 +162,17 @@ func backing(path string) *libvirtxml.DomainDiskBackingStore {
 	}
 }
 
-// nicDevice returns a virtio NIC whose tap has our name, for which the bridge's filters are already
-// in place. It has no boot ROM, because guests do not boot from the network.
+// nicDevice returns a NIC. It has no boot ROM, unless the guest boots from its network.
 func nicDevice(domain string, n seedbed.DomainNIC, host Host) (libvirtxml.DomainInterface, error) {
+	nic, err := nicOf(domain, n, host)
+	if n.Boot {
+		nic.Boot, nic.ROM = &libvirtxml.DomainDeviceBoot{Order: 1}, nil
+	}
+	return nic, err
+}
+
+// nicOf returns a virtio NIC whose tap has our name, for which the bridge's filters are already in place, or one in a direct network.
+func nicOf(domain string, n seedbed.DomainNIC, host Host) (libvirtxml.DomainInterface, error) {
 	if n.Uplink != "" {
 		return directDevice(domain, n, host)
 	}

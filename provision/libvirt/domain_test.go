@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,6 +81,13 @@ func TestDomainXMLGolden(t *testing.T) {
 	function := cdrom
 	function.NICs = []seedbed.DomainNIC{{MAC: spec().NICs[0].MAC, Uplink: "eth1", Mode: seedbed.DirectSRIOV},
 		{MAC: spec().NICs[0].MAC, Uplink: "lan", Mode: seedbed.DirectSRIOV, VLAN: 12}}
+	network := spec()
+	network.Disks = append(network.Disks, rbdDisk())
+	network.NICs = append(network.NICs, seedbed.DomainNIC{Tap: "sb2", MAC: spec().NICs[0].MAC, Bridge: "lab0"})
+	network.NICs[0].Boot = true
+	directNetwork := direct
+	directNetwork.NICs = slices.Clone(direct.NICs)
+	directNetwork.NICs[0].Boot = true
 	announcing := func(d seedbed.Datasource) seedbed.DomainSpec {
 		s := spec()
 		s.Datasource = d
@@ -96,6 +104,8 @@ func TestDomainXMLGolden(t *testing.T) {
 		{"cdromscsi", cdromOnSCSI, host(libvirt.TypeKVM)},
 		{"macvtap", direct, host(libvirt.TypeKVM)},
 		{"sriov", function, host(libvirt.TypeKVM)},
+		{"network", network, host(libvirt.TypeKVM)},
+		{"directnetwork", directNetwork, host(libvirt.TypeKVM)},
 		{"none", announcing(seedbed.DatasourceNone), host(libvirt.TypeKVM)},
 		{"kvm", spec(), host(libvirt.TypeKVM)},
 		{"qemu", spec(), host(libvirt.TypeQEMU)},

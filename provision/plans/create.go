@@ -344,18 +344,21 @@ func domainOf(inst seedbed.Instance, job seedbed.JobID, disks []seedbed.Disk, ne
 	}
 	for _, nic := range inst.NICs {
 		if nic.State == seedbed.NICAttached {
-			spec.NICs = append(spec.NICs, domainNIC(nic, networks[nic.Network]))
+			spec.NICs = append(spec.NICs, domainNIC(inst.System, nic, networks[nic.Network]))
 		}
 	}
 	return spec
 }
 
 // domainNIC returns a NIC as its domain has it, in network n.
-func domainNIC(nic seedbed.NIC, n seedbed.Network) seedbed.DomainNIC {
+func domainNIC(system seedbed.System, nic seedbed.NIC, n seedbed.Network) seedbed.DomainNIC {
+	made := seedbed.DomainNIC{MAC: nic.MAC, Added: nic.Added, Boot: nic.Index == 0 && system.BootFrom == seedbed.BootNetwork}
 	if n.Kind == seedbed.NetworkDirect {
-		return seedbed.DomainNIC{MAC: nic.MAC, Uplink: n.Uplink, Mode: n.Mode, VLAN: n.VLAN, Added: nic.Added}
+		made.Uplink, made.Mode, made.VLAN = n.Uplink, n.Mode, n.VLAN
+		return made
 	}
-	return seedbed.DomainNIC{Tap: nic.ID.Tap(), MAC: nic.MAC, Bridge: n.Bridge, MTU: n.MTU, Added: nic.Added}
+	made.Tap, made.Bridge, made.MTU = nic.ID.Tap(), n.Bridge, n.MTU
+	return made
 }
 
 // madeVolumes returns the volumes of the job's instance.

@@ -204,7 +204,7 @@ func (t *task) plugNIC(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	device := domainNIC(nic, networks[nic.Network])
+	device := domainNIC(inst.System, nic, networks[nic.Network])
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		return effects.AttachNIC.Do(ctx, t.Worker(), call, effects.NICAttachment{ID: t.Job.Instance, NIC: device})
 	})

@@ -67,7 +67,7 @@ func testNetworks(b *bench) {
 func webProfile() seedbed.Profile {
 	return seedbed.Profile{Name: "web", Image: "debian", VCPUs: 2, Memory: seedbed.GiB,
 		DiskSize: 10 * seedbed.GiB, Network: "default", SSHKeys: []string{"k"}, UserData: []byte("#!/bin/sh\n"),
-		BandwidthIn: 100_000_000, BandwidthOut: 10_000_000}
+		BandwidthIn: 100_000_000, BandwidthOut: 10_000_000, BootFrom: seedbed.BootNetwork}
 }
 
 func testProfiles(b *bench) {
@@ -116,6 +116,8 @@ func testProfileRefs(b *bench) {
 		func(p *seedbed.Profile) { p.Metadata.HopLimit = 65 },
 		func(p *seedbed.Profile) { p.Tags = map[string]string{"a/b": "c"} },
 		func(p *seedbed.Profile) { p.BandwidthOut = 1 },
+		func(p *seedbed.Profile) { p.BootFrom = "cdrom" },
+		func(p *seedbed.Profile) { p.BootFrom, p.Script = seedbed.BootNetwork, "empty" },
 	} {
 		p := webProfile()
 		change(&p)

@@ -115,6 +115,7 @@ func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 		{"profile", i.Profile}, {"image", i.Image}, {"node", i.Node},
 		{"vcpus", strconv.Itoa(i.VCPUs)}, {"memory", cli.Size(i.Memory)},
 		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")},
+		{"boot from", i.System.BootFrom},
 		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)},
 		{"user-data follows", cli.YesOnly(i.Follow == seedbed.FollowLive)},
 		{"datasource", string(i.Datasource)}, {"metadata options", flags.OptionLine(i.Metadata)},

@@ -86,9 +86,9 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 	return list, nil
 }
 
-// diskDevice returns a disk on virtio-blk or virtio-scsi. The firmware boots the first disk, after the NIC
-// that is to be booted from if there is one, and tries nothing else. cache=writeback honours the guest's flushes and lets clones share their base
-// image in the host's page cache. io=threads works on every file system, and discard returns freed
+// diskDevice returns a disk on virtio-blk or virtio-scsi. The firmware boots the first disk, after the network if
+// the guest boots from that, and tries nothing else. cache=writeback honours the guest's flushes and lets clones
+// share their base image in the host's page cache. io=threads works on every file system, and discard returns freed
 // blocks to the pool.
 func diskDevice(spec seedbed.DomainSpec, index int, d seedbed.Disk) (libvirtxml.DomainDisk, error) {
 	domain, system := spec.Name, seedbed.System{}

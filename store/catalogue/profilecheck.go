@@ -69,8 +69,8 @@ func checkProfileFields(p *seedbed.Profile) (err error) {
 		return seedbed.Errorf(seedbed.ErrInvalid,
 			"profile %q has neither a network nor a network template: expected one of them for its NICs", p.Name)
 	case p.BootFrom == seedbed.BootNetwork && p.Script != "":
-		return seedbed.Errorf(seedbed.ErrInvalid, "profile %q: boot_from is network, and the script %s makes the domain: expected only one of them",
-			p.Name, sqldb.Clean(p.Script, 80))
+		return seedbed.Errorf(seedbed.ErrInvalid,
+			"profile %q: boot_from is network, and the script %s makes the domain: expected only one of them", p.Name, sqldb.Clean(p.Script, 80))
 	case (p.Document != "" || p.Expressions["userdata_document"] != "") && len(p.UserData) > 0:
 		return seedbed.Errorf(seedbed.ErrInvalid,
 			"profile %q has user-data of its own and names a userdata document: expected one of them", p.Name)

@@ -84,19 +84,24 @@ func (s *site) apply(t *testing.T) {
 // guest is one of the node in which it is made.
 func (s *site) guest(t *testing.T, n byte, far bool) *netnstest.Namespace {
 	t.Helper()
+	return s.guestAt(t, overlayPort(n), overlayGW, far)
+}
+
+// guestAt is guest in another network.
+func (s *site) guestAt(t *testing.T, p Port, gateway netip.Addr, far bool) *netnstest.Namespace {
+	t.Helper()
 	g := netnstest.New(t)
 	run := func(args ...string) { netnstest.Run(t, "ip", args...) }
 	if far {
 		run = func(args ...string) { s.far.Run(t, "ip", args...) }
 	}
-	p := overlayPort(n)
 	run("link", "add", p.Tap, "type", "veth", "peer", "name", "eth0", "netns", g.PID(), "address", p.MAC.String())
 	t.Cleanup(func() { netnstest.Try("ip", "link", "del", p.Tap) })
-	run("link", "set", p.Tap, "master", "sb-wide", "mtu", "1450")
+	run("link", "set", p.Tap, "master", p.Bridge, "mtu", "1450")
 	run("link", "set", p.Tap, "up")
 	g.Run(t, "ip", "link", "set", "eth0", "up", "mtu", "1450")
 	g.Run(t, "ip", "addr", "add", p.Addr.String()+"/24", "dev", "eth0")
-	g.Run(t, "ip", "route", "add", "default", "via", overlayGW.String())
+	g.Run(t, "ip", "route", "add", "default", "via", gateway.String())
 	serveIn(t, g, ":8080")
 	return g
 }

@@ -32,13 +32,23 @@ func newKey(t *testing.T) *wireguard.Identity {
 func encrypted(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t, seedbed.NetworkNAT)
-	s.aOptions.Overlay = Overlay{Encryption: newKey(t), Port: 51821}
-	s.bOptions.Overlay = Overlay{Encryption: newKey(t), Port: 51822}
-	s.a.Networks[0].MTU, s.b.Networks[0].MTU = 1370, 1370
+	s.encrypt(t)
 	s.a.Ports, s.b.Ports = []Port{overlayPort(3)}, []Port{overlayPort(5)}
 	s.a.Peers, s.b.Peers = []Peer{overlayPeer(5, nodeB)}, []Peer{overlayPeer(3, nodeA)}
-	s.exchange()
 	return s
+}
+
+// encrypt gives the nodes keys, of which they tell each other.
+func (s *site) encrypt(t *testing.T) {
+	t.Helper()
+	s.aOptions.Overlay = Overlay{Encryption: newKey(t), Port: 51821}
+	s.bOptions.Overlay = Overlay{Encryption: newKey(t), Port: 51822}
+	for _, networks := range [][]seedbed.Network{s.a.Networks, s.b.Networks} {
+		for i := range networks {
+			networks[i].MTU = 1370
+		}
+	}
+	s.exchange()
 }
 
 // exchange tells the nodes of each other's keys.
@@ -88,6 +98,7 @@ func TestOverlayEncrypted(t *testing.T) {
 	}
 	netnstest.Run(t, "ip", "link", "del", "probe-wg")
 	t.Run("tunnels", testTunnels)
+	t.Run("tunnels of peers", testTunnelsOfPeers)
 	t.Run("peers without a key", testKeyless)
 }
 
@@ -253,6 +264,20 @@ func testTunnels(t *testing.T) {
 	}
 	if out := netnstest.Run(t, "ip", "link"); strings.Contains(out, tunnelPrefix) || strings.Contains(out, uplinkPrefix) {
 		t.Errorf("left after the cleanup:\n%s", out)
+	}
+}
+
+// testTunnelsOfPeers: guests of two overlays that are peers reach each other by the tunnels alone.
+func testTunnelsOfPeers(t *testing.T) {
+	s := newJoinedSite(t, [2]seedbed.NetworkKind{seedbed.NetworkNAT, seedbed.NetworkIsolated})
+	s.encrypt(t)
+	s.peer(t, true)
+	s.boot(t, 3, 5)
+	s.asks(t, "by a tunnel", 3, 5, true)
+	s.asks(t, "by a tunnel", 5, 3, true)
+	seen := s.datagrams(t, 2*time.Second, func() { s.guests[3].Run(t, "ping", "-c3", "-i0.2", "-W9", joinedAddr(5).String()) })
+	if seen[51821] == 0 || seen[51822] == 0 || len(seen) != 2 {
+		t.Errorf("datagrams to the ports %v crossed the wire", seen)
 	}
 }
 

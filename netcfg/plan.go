@@ -13,6 +13,7 @@ import (
 type plan struct {
 	networks []seedbed.Network // by bridge name
 	index    map[string]int32  // of each network, by its bridge
+	joined   map[string]bool   // the bridges of overlays that have others as peers
 	guests
 	known        []peer // by address, and without those that have the address of a port:
 	peers        []peer
@@ -88,6 +89,7 @@ func newPlan(s State, o Options) (*plan, error) {
 		return nil, err
 	}
 	p.index = indexOf(p.networks)
+	p.joined = p.joinedOverlays()
 	p.groups = newGroups(s.Groups, p.networks)
 	if s.Ports != nil {
 		var err error
@@ -178,6 +180,25 @@ func (p *plan) peersOf(n seedbed.Network) (all []seedbed.Network) {
 		}
 	}
 	return all
+}
+
+// overlaysOf returns the overlays among the peers of an overlay: the guests of both reach each other on all nodes. It returns
+// none for another network.
+func (p *plan) overlaysOf(n seedbed.Network) []seedbed.Network {
+	if !overlaid(n) {
+		return nil
+	}
+	return slices.DeleteFunc(p.peersOf(n), func(o seedbed.Network) bool { return !overlaid(o) })
+}
+
+func (p *plan) joinedOverlays() map[string]bool {
+	joined := map[string]bool{}
+	for _, n := range p.networks {
+		if len(p.overlaysOf(n)) > 0 {
+			joined[n.Bridge] = true
+		}
+	}
+	return joined
 }
 
 // passes reports whether a port with an address in a network would pass for a node: it is that of one, in a network whose guests

@@ -135,6 +135,7 @@ func (p *plan) only(keep func(seedbed.Network) bool) *plan {
 		return &out
 	}
 	out.index = indexOf(out.networks)
+	out.joined = out.joinedOverlays()
 	out.ports, out.secondaries = nil, nil
 	for _, t := range p.ports {
 		if t.network = moved[t.network]; t.network >= 0 {

@@ -64,6 +64,8 @@ func bridgeTable(p *plan) *table {
 			{name: "pre", typ: nftables.ChainTypeFilter, hook: nftables.ChainHookPrerouting, prio: -300, rules: preRules()},
 			{name: "guest", rules: guestRules()},
 			{name: "wire", rules: wireRules()},
+			{name: "gateway", rules: fromGateway()},
+			{name: "onto-uplink", rules: ontoUplink()},
 			{name: "arp", rules: arpRules()},
 			{name: "ip4-dhcp", rules: ip4DHCPRules()},
 			{name: "ip4-claims", rules: ip4ClaimRules()},
@@ -204,7 +206,7 @@ func preRules() []rule {
 // tells its security groups, unless that one is on another node of the network.
 func wireRules() []rule {
 	rules := []rule{
-		{"no guest of the overlay", cat(in(expr.MetaKeyIIFNAME, overlayPorts), notPair(etherSaddr(), "peers"), drop())},
+		{"no guest of the overlay", cat(in(expr.MetaKeyIIFNAME, overlayPorts), notPair(etherSaddr(), "peers"), gotoChain("gateway"))},
 		{"a MAC of a member of security groups", cat(exprs{load(expr.PayloadBaseLLHeader, 1, 6, 6),
 			&expr.Lookup{SourceRegister: 1, SetName: "members", DestRegister: 1, IsDestRegSet: true}}, notPair(etherSaddr(), "peers"), drop())},
 		{"ARP claim of the metadata address", cat(ethertype(unix.ETH_P_ARP), network(14, seedbed.MetadataAddr.AsSlice()...), drop())},
@@ -300,13 +302,13 @@ func byWireRules() []rule {
 // answerRules let an answer of the metadata service or of DHCPv6 leave only by the port that the connection's or the request's
 // mark names. No other guest receives it, even if a neighbour took over the guest's link-local
 // address or the bridge floods the frame. Answers without a mark are for callers that did not pass
-// the rules. To a bridged network, the node sends nothing: it is not a host there.
+// the rules. To a bridged network, the node sends nothing of its own: it is not a host there.
 func answerRules() []rule {
 	marked := not(meta(expr.MetaKeyMARK, 0, 0, 0, 0))
 	elsewhere := exprs{&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: 1}, &expr.Meta{Key: expr.MetaKeyMARK, Register: 2},
 		&expr.Lookup{SourceRegister: 1, SetName: "answers", Invert: true}}
 	rules := []rule{
-		{"of the node, to a bridged network", cat(in(expr.MetaKeyOIFNAME, "uplinks"), drop())},
+		{"of the node, to a bridged network", cat(in(expr.MetaKeyOIFNAME, "uplinks"), gotoChain("onto-uplink"))},
 		{"metadata of another guest", cat(ethertype(unix.ETH_P_IP), ipSaddr(seedbed.MetadataAddr), sport(unix.IPPROTO_TCP, 80), marked,
 			elsewhere, drop())},
 	}

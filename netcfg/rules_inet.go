@@ -31,6 +31,7 @@ func inetTable(p *plan) *table {
 		}, slices.Concat(networkSets(), unknownSets(), fragmentSets(), forwardSets(), nodeSets(), ownSets())...),
 		chains: []chain{
 			{name: "fragments", rules: fragmentRules(p)},
+			{name: "peers", rules: untrackedPeers()},
 			{name: "tracking-in", typ: filter, hook: nftables.ChainHookPrerouting, prio: beforeDefrag, rules: trackingRules(p, expr.MetaKeyIIFNAME)},
 			{name: "tracking-out", typ: filter, hook: nftables.ChainHookOutput, prio: beforeDefrag, rules: trackingRules(p, expr.MetaKeyOIFNAME)},
 			{name: "input", typ: filter, hook: nftables.ChainHookInput, prio: 0, rules: inputRules(p)},

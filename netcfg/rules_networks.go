@@ -202,6 +202,7 @@ func networkSets() []set {
 				}
 				add(bridge+string(first.AsSlice()), bridge+string(last.AsSlice()))
 			})},
+		bridgesOf("with-peers", func(n seedbed.Network) bool { return len(n.Peers) > 0 }),
 		// The bridges of peers: by which a packet comes, and by which it goes.
 		{name: "peered", key: nftables.MustConcatSetType(name, name), concat: true, fixed: func(p *plan, add adder) {
 			for _, n := range p.networks {
@@ -263,7 +264,8 @@ func peerPrefixes(called string, key nftables.SetDatatype, of func(seedbed.Netwo
 }
 
 // untrackedPeers keep what guests send to those of peers out of the connection table, where it would be in the zones of two
-// networks. So it is not translated either, and ends with the peering.
+// networks. So it is not translated either, and ends with the peering. With br_netfilter, that also holds for what comes from
+// the guests of peers on other nodes.
 func untrackedPeers() []rule {
 	from := func(version exprs, source *expr.Payload, prefixes string, target *expr.Payload, peers string) exprs {
 		return cat(version, pair(target, peers), pair(source, prefixes), toAnotherHost(), exprs{&expr.Notrack{}}, accept())
@@ -271,6 +273,8 @@ func untrackedPeers() []rule {
 	return []rule{
 		{"to a peer", from(ipv4(), ipSource(), "prefixes", ipTarget(), peered4)},
 		{"to a peer over IPv6", from(ipv6(), ip6Source(), "prefixes6", ip6Target(), peered6)},
+		{"of a peer on another node", from(ipv4(), ipSource(), peered4, ipTarget(), "prefixes")},
+		{"of a peer on another node, over IPv6", from(ipv6(), ip6Source(), peered6, ip6Target(), "prefixes6")},
 	}
 }
 

@@ -3,6 +3,7 @@ package netcfg
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -22,15 +23,107 @@ const (
 	overlayVNIs  = "vnis"
 )
 
+// The sets by which the guests of two overlays that are peers reach each other across nodes. The node of the sender is the router
+// between both, and sends as the gateway into the overlay of the receiver. The sets are of the MACs of gateways, of the prefixes of peers,
+// both by the port to the overlay, and of the addresses of the guests of other nodes.
+const (
+	gatewayMACs = "gateways"
+	crossing4   = "crossing4"
+	crossing6   = "crossing6"
+	crossers4   = "crossers4"
+	crossers6   = "crossers6"
+)
+
+// crossingSets returns them. Of an address, its network does not matter: no other that has peers has a prefix with it.
+func crossingSets() []set {
+	name, ip, ip6 := nftables.TypeIFName, nftables.TypeIPAddr, nftables.TypeIP6Addr
+	type adder = func(key, value string)
+	each := func(of func(n seedbed.Network, overlays []seedbed.Network, port string, add adder)) func(*plan, adder) {
+		return func(p *plan, add adder) {
+			for _, n := range p.networks {
+				if u := p.uplinks[n.Bridge]; p.joined[n.Bridge] && u.made == madeVXLAN {
+					of(n, p.overlaysOf(n), string(ifname(u.port)), add)
+				}
+			}
+		}
+	}
+	prefixes := func(called string, addr nftables.SetDatatype, of func(seedbed.Network) netip.Prefix) set {
+		return set{name: called, key: nftables.MustConcatSetType(name, addr), concat: true, interval: true,
+			fixed: each(func(_ seedbed.Network, overlays []seedbed.Network, port string, add adder) {
+				for _, o := range overlays {
+					if from := of(o); from.IsValid() {
+						add(port+string(from.Masked().Addr().AsSlice()), port+string(seedbed.LastAddr(from).AsSlice()))
+					}
+				}
+			})}
+	}
+	crossers := func(called string, addr nftables.SetDatatype, which func(netip.Addr) bool, of func(*seedbed.Network, *peer) netip.Addr) set {
+		return set{name: called, key: addr, shared: true,
+			peer: func(p *plan, q *peer) (string, string, bool) {
+				if !p.joined[q.bridge] {
+					return "", "", false
+				}
+				a := of(&p.networks[p.index[q.bridge]], q)
+				return string(a.AsSlice()), "", a.IsValid()
+			},
+			secondary: func(p *plan, s *secondary) (string, string, bool) {
+				return string(s.addr.AsSlice()), "", s.far() && p.joined[p.networks[s.network].Bridge] && which(s.addr)
+			}}
+	}
+	return []set{
+		{name: gatewayMACs, key: nftables.MustConcatSetType(name, nftables.TypeEtherAddr), concat: true,
+			fixed: each(func(n seedbed.Network, _ []seedbed.Network, port string, add adder) {
+				add(port+pad(string(n.MAC[:])), "")
+			})},
+		prefixes(crossing4, ip, func(n seedbed.Network) netip.Prefix { return n.Prefix }),
+		prefixes(crossing6, ip6, func(n seedbed.Network) netip.Prefix { return n.Prefix6 }),
+		crossers(crossers4, ip, netip.Addr.Is4, func(_ *seedbed.Network, q *peer) netip.Addr { return q.addr }),
+		crossers(crossers6, ip6, netip.Addr.Is6, func(n *seedbed.Network, q *peer) netip.Addr { return n.Addr6(q.mac) }),
+	}
+}
+
+// fromGateway decides on what comes by an overlay and is not from one of its guests. The gateway of another node, which is a router, sends
+// for the known guests of peers there, and to a single guest here. What a gateway says for itself stays on its node.
+func fromGateway() []rule {
+	known := func(prefixes, guests string, source *expr.Payload) exprs {
+		return cat(pair(source, prefixes), exprs{&expr.Payload{DestRegister: 1, Base: source.Base, Offset: source.Offset, Len: source.Len},
+			&expr.Lookup{SourceRegister: 1, SetName: guests}}, accept())
+	}
+	return []rule{
+		{"no guest of the overlay", cat(notPair(etherSaddr(), gatewayMACs), drop())},
+		{"of a gateway to all", cat(toMany(), drop())},
+		{"of a guest of a peer", cat(ethertype(unix.ETH_P_IP), known(crossing4, crossers4, ipSource()))},
+		{"neighbour discovery of a gateway", cat(ethertype(unix.ETH_P_IPV6), icmp6Types(routerSolicitation, icmp6Redirect), drop())},
+		{"of a guest of a peer over IPv6", cat(ethertype(unix.ETH_P_IPV6), known(crossing6, crossers6, ip6Source()))},
+		{"no guest of a peer", drop()},
+	}
+}
+
+// ontoUplink decides on what the node sends to a network that it is bridged to, where it is not a host. Into an overlay it forwards what
+// its guests of peers send to a guest there, see fromGateway.
+func ontoUplink() []rule {
+	oif := expr.MetaKeyOIFNAME
+	return []rule{
+		{"to all", cat(toMany(), drop())},
+		{"of a guest of a peer", cat(ethertype(unix.ETH_P_IP), pairOf(oif, ipSource(), crossing4), accept())},
+		{"neighbour discovery", cat(ethertype(unix.ETH_P_IPV6), icmp6Types(routerSolicitation, icmp6Redirect), drop())},
+		{"of a guest of a peer over IPv6", cat(ethertype(unix.ETH_P_IPV6), pairOf(oif, ip6Source(), crossing6), accept())},
+		{"of the node", drop()},
+	}
+}
+
+// toMany matches frames to a group or to all hosts.
+func toMany() exprs { return masked(eth(0, 1), 1) }
+
 // overlaySets returns those of the bridge table.
 func overlaySets() []set {
-	return append([]set{{name: overlayPorts, key: nftables.TypeIFName, fixed: func(p *plan, add func(key, value string)) {
+	return slices.Concat([]set{{name: overlayPorts, key: nftables.TypeIFName, fixed: func(p *plan, add func(key, value string)) {
 		for _, u := range p.uplinks {
 			if u.made == madeVXLAN {
 				add(string(ifname(u.port)), "")
 			}
 		}
-	}}}, nodeSets()...)
+	}}}, nodeSets(), crossingSets())
 }
 
 // nodeSets returns the sets of the addresses of nodes.

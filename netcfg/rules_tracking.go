@@ -34,7 +34,7 @@ func trackingRules(p *plan, key expr.MetaKey) []rule {
 	}
 	rules = append(append(rules, untrackedServices(key)...), untrackedOverlays(p, key)...)
 	if key == expr.MetaKeyIIFNAME {
-		rules = append(append(rules, toFragments()...), untrackedPeers()...)
+		rules = append(append(rules, toFragments()...), rule{"of a network with peers", cat(in(key, "with-peers"), jumpChain("peers"))})
 		rules = append(rules, rule{"out of a network",
 			cat(ipv4(), in(key, "outside"), notPair(ipTarget(), "prefixes"), toAnotherHost(), accept())},
 			rule{"out of a network over IPv6",

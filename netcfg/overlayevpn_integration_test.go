@@ -87,6 +87,47 @@ func frr(t *testing.T, in func(func()), own, other netip.Addr) {
 	}
 }
 
+// daemons runs FRR on both nodes.
+func (s *site) daemons(t *testing.T) {
+	t.Helper()
+	here := make(chan func())
+	done := make(chan struct{})
+	go func() { // a thread that lives as long as the test: the daemons end with it
+		defer close(done)
+		runtime.LockOSThread()
+		for f := range here {
+			f()
+		}
+	}()
+	t.Cleanup(func() { close(here); <-done })
+	frr(t, func(f func()) {
+		ready := make(chan struct{})
+		here <- func() { defer close(ready); f() }
+		<-ready
+	}, nodeA, nodeB)
+	frr(t, s.far.Do, nodeB, nodeA)
+}
+
+// TestEVPNPeers: a daemon tells of the addresses of guests that their nodes have heard of, and those of overlays that are peers reach
+// each other.
+func TestEVPNPeers(t *testing.T) {
+	s := newJoinedSite(t, [2]seedbed.NetworkKind{seedbed.NetworkNAT, seedbed.NetworkIsolated})
+	s.aOptions.Overlay.Daemon, s.bOptions.Overlay.Daemon = true, true
+	s.peer(t, true)
+	s.boot(t, 3, 5)
+	s.daemons(t)
+	for n, gateway := range map[byte]netip.Addr{3: s.a.Networks[0].Gateway, 5: s.a.Networks[1].Gateway} {
+		if !answers(true, s.guests[n], gateway.String()) {
+			t.Errorf("the gateway of guest %d does not answer", n)
+		}
+	}
+	if !answers(true, s.guests[3], joinedAddr(5).String()) {
+		t.Errorf("a guest of a peer does not answer:\n%s", netnstest.Run(t, "ip", "neigh", "show", "dev", "sb-deep"))
+	}
+	ask(t, "a guest of a peer", s.guests[3], joinedAddr(5).String()+":8080", joinedAddr(3).String()+" mark 0")
+	ask(t, "back", s.guests[5], joinedAddr(3).String()+":8080", joinedAddr(5).String()+" mark 0")
+}
+
 // TestEVPN: with an EVPN daemon on the nodes, that says where guests of other nodes are. What it wrote stays, and what
 // comes from strangers is dropped as ever.
 func TestEVPN(t *testing.T) {
@@ -107,22 +148,7 @@ func TestEVPN(t *testing.T) {
 	g3.Run(t, "ip", "neigh", "flush", "dev", "eth0")
 	ask(t, "before the daemon is there", g3, "10.81.0.5:8080", "")
 
-	here := make(chan func())
-	done := make(chan struct{})
-	go func() { // a thread that lives as long as the test: the daemons end with it
-		defer close(done)
-		runtime.LockOSThread()
-		for f := range here {
-			f()
-		}
-	}()
-	t.Cleanup(func() { close(here); <-done })
-	frr(t, func(f func()) {
-		ready := make(chan struct{})
-		here <- func() { defer close(ready); f() }
-		<-ready
-	}, nodeA, nodeB)
-	frr(t, s.far.Do, nodeB, nodeA)
+	s.daemons(t)
 	arrives := func(what string, from *netnstest.Namespace, to string) {
 		t.Helper()
 		var out string

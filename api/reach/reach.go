@@ -154,9 +154,12 @@ func (w World) toPeer(ctx context.Context, t *trace, p Packet, n, peer seedbed.N
 	case !ok:
 		t.stop(name, "no instance that you see has this address")
 		return nil
-	case to.Node != p.From.Node:
-		t.stop(name, "%s is on node %s, and guests reach those of a peer on the same node only", to.Name, to.Node)
+	case to.Node != p.From.Node && (n.VNI == 0 || peer.VNI == 0):
+		t.stop(name, "%s is on node %s, and guests reach those of a peer on other nodes only if both networks are overlays", to.Name, to.Node)
 	default:
+		if to.Node != p.From.Node {
+			t.pass("node "+p.From.Node, "it sends by the overlay of the peer to node %s", to.Node)
+		}
 		t.pass(name, "NIC %d of %s on node %s has this address", to.NICs[nic].Index, to.Name, to.Node)
 	}
 	from := p.From.NICs[p.NIC]

@@ -40,7 +40,9 @@ func world(t *testing.T) (World, map[string]seedbed.Instance) {
 	wide.VNI = 7
 	wide.Prefix6 = netip.MustParsePrefix("fd12:3456:789a:1::/64")
 	wire := seedbed.Network{Name: "wire", Kind: seedbed.NetworkBridged, Uplink: "br1"}
-	dark.Peers, wide.Peers = []string{"wide"}, []string{"dark"}
+	deep := network("deep", "10.6.0.0/24", seedbed.NetworkNAT)
+	deep.VNI = 8
+	dark.Peers, wide.Peers, deep.Peers = []string{"wide"}, []string{"dark", "deep"}, []string{"wide"}
 	instances := map[string]seedbed.Instance{}
 	add := func(name, node, network, a string, groups ...string) {
 		nic := seedbed.NIC{Network: network, Groups: groups}
@@ -61,13 +63,14 @@ func world(t *testing.T) (World, map[string]seedbed.Instance) {
 	add("wired", "hv1", "wire", "")
 	add("one", "hv1", "wide", "10.5.0.2")
 	add("two", "hv2", "wide", "10.5.0.3")
+	add("deep", "hv2", "deep", "10.6.0.3")
 	add("stopped", "hv1", "nat", "10.1.0.5")
 	stopped := instances["stopped"]
 	stopped.State = seedbed.InstanceStopped
 	instances["stopped"] = stopped
 	return World{
 		Networks: []seedbed.Network{network("nat", "10.1.0.0/24", seedbed.NetworkNAT), network("routed", "10.2.0.0/24", seedbed.NetworkRouted),
-			lan, dark, wire, wide},
+			lan, dark, wire, wide, deep},
 		Groups: []seedbed.SecurityGroup{group(t, "web", "out tcp 443 to 192.0.2.0/24", "out tcp 5432 to group db", "out udp 53", "out icmp 8"),
 			group(t, "db", "in tcp 5432 from group web", "in icmp 8 from 10.1.0.2/32")},
 		Holder: func(_ context.Context, network string, a netip.Addr) (seedbed.Instance, int, bool, error) {
@@ -156,7 +159,12 @@ func TestTrace(t *testing.T) {
 		{"dark", "10.5.0.2", "tcp", 80, true, []string{"open allows everything", "peering of dark with wide: the node is the router between both",
 			"network wide: NIC 0 of one on node hv1", "groups of one: open"}},
 		{"one", "10.4.0.2", "udp", 53, true, []string{"peering of wide with dark", "network dark: NIC 0 of dark on node hv1"}},
-		{"dark", "10.5.0.3", "tcp", 80, false, []string{"! network wide: two is on node hv2, and guests reach those of a peer on the same node"}},
+		{"dark", "10.5.0.3", "tcp", 80, false, []string{"! network wide: two is on node hv2, and guests reach those " +
+			"of a peer on other nodes only if both"}},
+		{"one", "10.6.0.3", "tcp", 80, true, []string{"peering of wide with deep: the node is the router between both",
+			"node hv1: it sends by the overlay of the peer to node hv2", "network deep: NIC 0 of deep on node hv2", "groups of deep: open"}},
+		{"deep", "10.5.0.3", "tcp", 80, true, []string{"peering of deep with wide", "network wide: NIC 0 of two on node hv2"}},
+		{"deep", "10.4.0.2", "tcp", 80, false, []string{"! node hv2: guests of two networks do not reach each other unless"}},
 		{"dark", "10.5.0.9", "tcp", 80, false, []string{"! network wide: no instance that you see has this address"}},
 		{"dark", "10.5.0.1", "icmp", 0, true, []string{"it answers as the gateway of network wide"}},
 		{"dark", "10.5.0.1", "tcp", 53, false, []string{"! node hv1: the gateway of network wide is the node"}},

@@ -22,6 +22,7 @@ var feedCases = map[string]func(*bench){
 	"what a node may see": testNodeDocuments,
 	"peers":               testPeers,
 	"peers that move":     testMovedPeers,
+	"peers of overlays":   testOverlayPeers,
 }
 
 func (b *bench) generation() string {
@@ -355,5 +356,31 @@ func testMovedPeers(b *bench) {
 	for of, want := range map[string][]string{node: {"+web1"}, "node2": {"-web1"}} {
 		all, head := b.peers(of, 2)
 		b.equal([]any{of, all, head}, []any{of, want, int64(4)})
+	}
+}
+
+// A node is told of the guests in overlays that are peers of those of its own, and of both networks.
+func testOverlayPeers(b *bench) {
+	ctx := context.Background()
+	b.world()
+	for i, name := range []string{"wide", "deep"} {
+		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 81 + byte(i)}), 24)
+		get(b.CreateNetwork(ctx, seedbed.Network{Name: name, Kind: seedbed.NetworkIsolated, Bridge: name + "0", MAC: newMAC(), VNI: 4711 + i,
+			Prefix: p, Gateway: p.Addr().Next(), DHCP: true}))(b)
+	}
+	get(b.peered("wide", []string{"deep"}, nil))(b)
+	j, one := b.runningIn("web1", "wide")
+	k, two := b.runningIn("web2", "deep")
+	get(b.Publish(ctx, j.Ref(), node, guestOf(one), seedbed.Documents{}))(b)
+	get(b.Publish(ctx, k.Ref(), "node2", guestOf(two), seedbed.Documents{}))(b)
+	for of, want := range map[string][]string{node: {"-web1", "+web2"}, "node2": {"+web1", "-web2"}} {
+		all, _ := b.peers(of, 0)
+		b.equal([]any{of, all}, []any{of, want})
+		page := get(b.FeedPage(ctx, of, 0, ""))(b)
+		peers := map[string][]string{}
+		for _, n := range page.Networks {
+			peers[n.Name] = n.Peers
+		}
+		b.equal(peers, map[string][]string{"default": nil, "wide": {"deep"}, "deep": {"wide"}})
 	}
 }

@@ -62,8 +62,9 @@ func peer(a *cli.App) *cobra.Command {
 		Long: `Let the guests of two networks reach each other, with their own addresses, in both
 directions, and no others. Security groups still decide what each guest sends and
 receives. Running guests of an isolated network learn the way when they renew their
-lease, within half an hour. Guests reach those of the other network that are on the same
-node. The prefixes of the networks must differ, and neither network may be bridged.`,
+lease, within half an hour. Guests reach those of the other network on all nodes if both
+networks are overlays, and otherwise those on the same node. The prefixes of the networks
+must differ, and neither network may be bridged.`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			_, err := api.ChangeNetwork(ctx, args[0], wire.NetworkChange{Peer: args[1:]})
 			return cli.Done(err, "Guests of networks %q and %q reach each other.", args[0], args[1])

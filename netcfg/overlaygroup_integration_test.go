@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"net"
 	"net/netip"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -139,4 +141,70 @@ func (s *site) sentTo(t *testing.T, text string, send func()) map[netip.Addr]int
 		}
 	}
 	return to
+}
+
+// TestOverlayBroadcasts: what a guest sends to all nodes is bounded, also questions for neighbours, each by itself. What it sends to one
+// guest is not, nor does it take from another guest.
+func TestOverlayBroadcasts(t *testing.T) {
+	s := newSite(t, seedbed.NetworkIsolated)
+	s.a.Ports, s.a.Peers = []Port{overlayPort(3), overlayPort(4)}, []Peer{overlayPeer(5, nodeB)}
+	s.b.Networks = nil
+	s.apply(t)
+	g3, g4 := s.guest(t, 3, false), s.guest(t, 4, false)
+	link := uplinkPrefix + linkDigits("sb-wide")
+	sent := func() (n int) {
+		all, err := os.ReadFile("/proc/thread-self/net/dev")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, counts, _ := strings.Cut(string(all), link+":")
+		if n, err = strconv.Atoi(strings.Fields(counts)[9]); err != nil { // packets sent
+			t.Fatal(err)
+		}
+		return n
+	}
+	const many, all = 3000, copyBurst + copyRate
+	// crosses returns how many of the copies of a frame leave the node, and in which time.
+	crosses := func(g *netnstest.Namespace, n int, frame []byte) (int, time.Duration) {
+		before, began := sent(), time.Now()
+		g.Do(func() {
+			fd := rawSocket(t)
+			defer unix.Close(fd)
+			for range n {
+				unix.Write(fd, frame)
+			}
+		})
+		return sent() - before, time.Since(began)
+	}
+	ofGuest := func(n byte, to seedbed.MAC, target netip.Addr) []byte {
+		return udpFrame(overlayMAC(n), to, overlayAddr(n), target)
+	}
+	arping := ether(broadcast, overlayMAC(3), unix.ETH_P_ARP, arp(1, overlayMAC(3), overlayAddr(3), overlayAddr(77)))
+	if n, _ := crosses(g3, many, ofGuest(3, overlayMAC(5), overlayAddr(5))); n < many {
+		t.Errorf("%d of %d frames to one guest leave the node", n, many)
+	}
+	for what, frame := range map[string][]byte{
+		"broadcasts": ofGuest(3, broadcast, overlayAddr(255)),
+		"multicasts": ofGuest(3, seedbed.MAC{1, 0, 0x5e, 0, 0, 0xfb}, netip.MustParseAddr("224.0.0.251")),
+		"ARP":        arping,
+	} {
+		time.Sleep(3 * time.Second) // until the guest may send as many as ever
+		n, within := crosses(g3, many, frame)
+		if n < copyBurst || n > copyBurst+int(copyRate*(within.Seconds()+1)) || n >= many {
+			t.Errorf("of %d %s, %d leave the node within %s, want some %d", many, what, n, within, all)
+		}
+		if n, _ := crosses(g3, 100, ofGuest(3, overlayMAC(5), overlayAddr(5))); n < 100 {
+			t.Errorf("after too many %s, %d of 100 frames to one guest leave the node", what, n)
+		}
+		if n, _ := crosses(g4, 100, ofGuest(4, broadcast, overlayAddr(255))); n < 100 {
+			t.Errorf("after too many %s, %d of 100 broadcasts of another guest leave the node", what, n)
+		}
+		other, name := arping, "questions for a neighbour"
+		if what == "ARP" {
+			other, name = ofGuest(3, broadcast, overlayAddr(255)), "broadcasts"
+		}
+		if n, _ := crosses(g3, 100, other); n < 100 {
+			t.Errorf("after too many %s, %d of 100 %s leave the node", what, n, name)
+		}
+	}
 }

@@ -275,7 +275,7 @@ func localRules() []rule {
 		&expr.Lookup{SourceRegister: 1, SetName: "gates", DestRegister: 3, IsDestRegSet: true}}
 	return []rule{
 		{"of another node, by an overlay", cat(in(expr.MetaKeyIIFNAME, overlayPorts), drop())},
-		{"to the bridge, whatever MAC of the node it is sent to", cat(listed, masked(eth(0, 0), 1), exprs{&expr.Payload{
+		{"to the bridge, whatever MAC of the node it is sent to", cat(listed, toOne(), exprs{&expr.Payload{
 			OperationType: expr.PayloadWrite, SourceRegister: 3, Base: expr.PayloadBaseLLHeader, Offset: 0, Len: 6}})},
 		{"link-local group addresses", cat(listed, toGroup(), drop())},
 		{"link-local group addresses from a port that is not listed", cat(iifGuest(), toGroup(), drop())},

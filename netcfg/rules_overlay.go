@@ -112,8 +112,9 @@ func ontoUplink() []rule {
 	}
 }
 
-// toMany matches frames to a group or to all hosts.
+// toMany matches frames to a group or to all hosts, and toOne the others.
 func toMany() exprs { return masked(eth(0, 1), 1) }
+func toOne() exprs  { return masked(eth(0, 0), 1) }
 
 // overlaySets returns those of the bridge table.
 func overlaySets() []set {
@@ -279,7 +280,8 @@ func untrackedOverlays(p *plan, key expr.MetaKey) []rule {
 		rule{"tunnels, over IPv6", cat(ipv6(), network(6, unix.IPPROTO_UDP), addrNotIn(24, 16, "floating-addrs6"), own)})
 }
 
-// overlayRules decide on what leaves by an overlay's VXLAN: each node answers its own guests.
+// overlayRules decide on what leaves by an overlay's VXLAN: each node answers its own guests. What is for all costs the node a copy for
+// each other one, so a guest may send so much of it, and search for neighbours that the node does not know so often.
 func overlayRules() []rule {
 	const udp = unix.IPPROTO_UDP
 	rules := []rule{
@@ -296,6 +298,15 @@ func overlayRules() []rule {
 		rules = append(rules, rule{"solicitation of " + a.String(), cat(ethertype(unix.ETH_P_IPV6), icmp6(neighbourSolicitation),
 			ndTarget(a), drop())})
 	}
-	return append(rules, rule{"solicitation of the node", cat(ethertype(unix.ETH_P_IPV6), icmp6(neighbourSolicitation),
-		pairOf(expr.MetaKeyOIFNAME, ndTargetAny(), "uplink-services6"), drop())})
+	neighbours := cat(ethertype(unix.ETH_P_IPV6), icmp6Types(neighbourSolicitation, neighbourAdvertisement))
+	return append(rules, []rule{
+		{"solicitation of the node", cat(ethertype(unix.ETH_P_IPV6), icmp6(neighbourSolicitation),
+			pairOf(expr.MetaKeyOIFNAME, ndTargetAny(), "uplink-services6"), drop())},
+		{"to one guest", cat(toOne(), accept())},
+		{"too much ARP to all nodes", cat(ethertype(unix.ETH_P_ARP), tooManyCopies("search-rates"), drop())},
+		{"ARP", cat(ethertype(unix.ETH_P_ARP), accept())},
+		{"too much neighbour discovery to all nodes", cat(neighbours, tooManyCopies("search-rates"), drop())},
+		{"neighbour discovery", cat(neighbours, accept())},
+		{"too much to all nodes", cat(tooManyCopies("copy-rates"), drop())},
+	}...)
 }

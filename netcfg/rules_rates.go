@@ -19,14 +19,21 @@ const (
 	// The resolver allows an address as many; the time server has the rest. The burst fits into the queue of the socket.
 	queryBurst = 256
 	queryRate  = 1024
+	// What goes to all guests of an overlay goes to each other node that has one.
+	copyBurst = 256
+	copyRate  = 128
 )
 
-// rateSets returns the sets of ports whose rate is tracked.
+// rateSets returns the sets of ports, and of guests of overlays by the VXLAN and their MACs, whose rate is tracked.
 func rateSets() []set {
 	ports := func(name string) set {
 		return set{name: name, key: nftables.TypeIFName, size: comersSize, timeout: sourceTime}
 	}
-	return []set{ports("dhcp-rates"), ports("call-rates"), ports("query-rates")}
+	copies := func(name string) set {
+		return set{name: name, key: nftables.MustConcatSetType(nftables.TypeIFName, nftables.TypeEtherAddr), concat: true, size: comersSize,
+			timeout: sourceTime}
+	}
+	return []set{ports("dhcp-rates"), ports("call-rates"), ports("query-rates"), copies("copy-rates"), copies("search-rates")}
 }
 
 // tooFast matches a frame that is one too many for the port that it came from. The set remembers the rate of each port.
@@ -49,6 +56,11 @@ func tooFastBy(by exprs, set string, rate uint64, unit expr.LimitTime, burst uin
 // tooManyRequests matches a request of DHCP, DHCPv6 or for router advertisements above the rate of its port, which is one for all.
 func tooManyRequests(request exprs) exprs {
 	return cat(request, tooFast("dhcp-rates", dhcpRate, expr.LimitTimeSecond, dhcpBurst))
+}
+
+// tooManyCopies matches a frame that leaves by an overlay above the rate of its guest, whose port has proved its MAC.
+func tooManyCopies(set string) exprs {
+	return tooFastAt(expr.MetaKeyOIFNAME, set, copyRate, expr.LimitTimeSecond, copyBurst, etherSaddr())
 }
 
 // tooManyQueries matches a packet to a service by UDP above the rate of its port.

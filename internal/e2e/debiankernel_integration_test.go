@@ -46,7 +46,7 @@ func TestDebianKernel(t *testing.T) {
 		passed("TestFloating/nat") != 1 || passed("TestForwards6/nat") != 1 || passed("TestFloating6/nat") != 1 ||
 		passed("TestOverlay/nat") != 1 || passed("TestOverlayStrangers") != 1 ||
 		passed("TestOverlayQuiet") != 1 || passed("TestOverlayEncrypted/") != 3 || passed("TestOverlayPeers/nat") != 1 ||
-		passed("TestOverlayPeersStrangers") != 1 || passed("TestTunnelRules") != 1 ||
+		passed("TestOverlayPeersStrangers") != 1 || passed("TestOverlayBroadcasts") != 1 || passed("TestTunnelRules") != 1 ||
 		passed("TestOverlayGroup") != 1 || passed("TestIPv6 ") != 1 {
 		t.Fatal(console)
 	}

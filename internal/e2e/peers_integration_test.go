@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,34 +42,54 @@ echo 'SEEDBED done'
 // rule about their security groups allows.
 func (w *twoNodes) shared(t *testing.T) {
 	w.home.Cable(w.other.Host, "wire")
-	w.across(t, "lan", "10.97.4", "--kind", "bridged", "--uplink", "wire")
+	w.across(t, span{network: "lan", prefix: "10.97.4", flags: []string{"--kind", "bridged", "--uplink", "wire"}})
 }
 
 // overlay is shared in an overlay, of which the hosts' own network sees only VXLAN.
 func (w *twoNodes) overlay(t *testing.T) {
-	w.across(t, "app", "10.97.5", "--kind", "isolated", "--overlay")
+	w.across(t, span{network: "app", prefix: "10.97.5", flags: []string{"--kind", "isolated", "--overlay"}})
 }
 
-func (w *twoNodes) across(t *testing.T, network, prefix string, flags ...string) {
+// peered is overlay between two overlays that are peers. A rule names the other by its prefix.
+func (w *twoNodes) peered(t *testing.T) {
+	overlay := []string{"--kind", "isolated", "--overlay"}
+	cli(t, w.Stack, append([]string{"network", "add", "web", "--prefix", "10.97.7.0/24"}, overlay...)...)
+	w.across(t, span{network: "deep", prefix: "10.97.6", flags: overlay, from: "web", rule: "in tcp 8080 from 10.97.7.0/24"})
+	cli(t, w.Stack, "network", "remove", "web", "-y")
+}
+
+// span is a network that reaches both hosts, and the prefix of its addresses.
+type span struct {
+	network, prefix string
+	flags           []string
+	// from is the network of the guest that asks, and rule allows it to, if the guests are in two networks that are peers.
+	from, rule string
+}
+
+func (w *twoNodes) across(t *testing.T, s span) {
 	dir := t.TempDir()
+	from, rule, peer := s.network, "in tcp 8080 from group app", [][]string(nil)
+	if s.from != "" {
+		from, rule, peer = s.from, s.rule, [][]string{{"network", "peer", s.network, s.from}}
+	}
 	document := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "NETWORK", network)), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "NETWORK", s.network)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
-	create := func(name, node, group, userData string) []string {
+	create := func(name, node, network, group, userData string) []string {
 		return []string{"create", name, "--image", "guest", "--memory", "128MiB", "--user-data", document(name, userData), "--ready", "report",
 			"--node", node, "--nic", "network=" + network, "--security-group", group}
 	}
-	for _, args := range [][]string{
-		append([]string{"network", "add", network, "--prefix", prefix + ".0/24"}, flags...),
-		{"security-group", "add", "app", "out any"},
-		{"security-group", "add", "db", "in tcp 8080 from group app"},
-		create("db1", "lab", "db", answering),
-		create("app1", "hv2", "app", asking),
-	} {
+	for _, args := range slices.Concat([][]string{append([]string{"network", "add", s.network, "--prefix", s.prefix + ".0/24"}, s.flags...)},
+		peer, [][]string{
+			{"security-group", "add", "app", "out any"},
+			{"security-group", "add", "db", rule},
+			create("db1", "lab", s.network, "db", answering),
+			create("app1", "hv2", from, "app", asking),
+		}) {
 		if out, stderr, status := w.CLI(args...); status != 0 {
 			console, _ := w.API.Console(t.Context(), args[1], 8<<10)
 			t.Fatalf("seedbed %s: status %d: %s%s\n%s", strings.Join(args, " "), status, out, stderr, console)
@@ -80,14 +101,14 @@ func (w *twoNodes) across(t *testing.T, network, prefix string, flags ...string)
 		console = string(b)
 		return err == nil && strings.Contains(console, "SEEDBED done")
 	})
-	hello := regexp.MustCompile(`SEEDBED hello from ` + regexp.QuoteMeta(prefix) + `\.\d+ at 8080`)
+	hello := regexp.MustCompile(`SEEDBED hello from ` + regexp.QuoteMeta(s.prefix) + `\.\d+ at 8080`)
 	if !hello.MatchString(console) || strings.Contains(console, "SEEDBED at 8081") {
 		t.Errorf("console:\n%s", console[max(0, len(console)-4<<10):])
 	}
 	for _, name := range []string{"db1", "app1"} {
 		removeInstance(t, w.Stack, name)
 	}
-	for _, args := range [][]string{{"network", "remove", network, "-y"}, {"security-group", "remove", "db", "-y"},
+	for _, args := range [][]string{{"network", "remove", s.network, "-y"}, {"security-group", "remove", "db", "-y"},
 		{"security-group", "remove", "app", "-y"}} {
 		cli(t, w.Stack, args...)
 	}

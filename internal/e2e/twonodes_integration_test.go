@@ -80,6 +80,7 @@ func TestTwoNodes(t *testing.T) {
 	w.booted(t, job)
 	t.Run("shared network", w.shared)
 	t.Run("overlay", w.overlay)
+	t.Run("overlays that are peers", w.peered)
 	t.Run("away", w.away)
 	t.Run("operated", w.operated)
 }

@@ -305,3 +305,15 @@ type AddressUse struct {
 	Addr   netip.Addr `json:"addr"`
 	MAC    MAC        `json:"mac"`
 }
+
+// Conflict returns ErrConflict: a host uses the address in a network. own is whether the host has a MAC address of the instance that is
+// to have the address.
+func (u AddressUse) Conflict(network string, own bool) error {
+	if own {
+		return Errorf(ErrConflict, "address %s of network %s is used by a host with the instance's own MAC address %s: "+
+			"does its guest still run on another node?", u.Addr, network, u.MAC)
+	}
+	return Errorf(ErrConflict, "address %s of network %s is used by a host with the MAC address %s: "+
+		"keep the address out of the network (--kept), or free it; if a router answers for all addresses, say --no-probe",
+		u.Addr, network, u.MAC)
+}

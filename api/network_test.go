@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -200,4 +201,82 @@ func TestOverlay(t *testing.T) {
 	s.expect(t, "POST", "/networks", `{"name":"six","kind":"isolated","prefix":"10.95.0.0/24","overlay":true}`, 201, `"mtu":1370`)
 	s.expect(t, "PATCH", "/networks/six", `{"mtu":1400}`, 422, "MTU 1400 is more than VXLAN with encryption leaves of the 1500")
 	s.expect(t, "GET", "/nodes/hv2", "", 200, `"tunnel":{"key":"AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","port":51820}`)
+}
+
+// TestAssignedAddressInUse checks that the hosts of a bridged network are asked before a NIC of an existing instance gets a further address
+// there, also one that is chosen for it; and that nothing is assigned if one of them has it, or if they cannot be asked.
+func TestAssignedAddressInUse(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	var answer func([]seedbed.AddressProbe) (seedbed.AddressesProbed, error)
+	var asked []seedbed.AddressProbe
+	c := s.config()
+	c.Probe = func(_ context.Context, node string, all []seedbed.AddressProbe) (seedbed.AddressesProbed, error) {
+		if asked = append(asked, all...); node != testNode {
+			t.Errorf("node %s is asked; want %s", node, testNode)
+		}
+		return answer(all)
+	}
+	s.restart(t, c)
+	s.importImage(t, "debian")
+	s.expect(t, "POST", "/networks", `{"name":"lan","kind":"bridged","uplink":"br0","prefix":"10.97.0.0/24","prefix6":"fd12:3456:789a:1::/64"}`, 201)
+	s.expect(t, "POST", "/instances", `{"name":"web1","image":"debian","nics":[{"network":"lan"},{"network":"default"}]}`, 202)
+	nothing := func([]seedbed.AddressProbe) (p seedbed.AddressesProbed, err error) { return p, nil }
+	used := func(all []seedbed.AddressProbe) (p seedbed.AddressesProbed, err error) {
+		last := all[0].Addrs[len(all[0].Addrs)-1]
+		p.Used = []seedbed.AddressUse{{Bridge: all[0].Bridge, Addr: last, MAC: seedbed.MAC{2, 0, 0, 0, 0, 7}}}
+		return p, nil
+	}
+	away := func([]seedbed.AddressProbe) (p seedbed.AddressesProbed, err error) {
+		return p, seedbed.Errorf(seedbed.ErrUnavailable, "node hv1: seedbed-worker does not answer")
+	}
+	cut := func(all []seedbed.AddressProbe) (p seedbed.AddressesProbed, err error) {
+		p.Unasked = map[string]string{all[0].Bridge: "it has no uplink"}
+		return p, nil
+	}
+	old := func([]seedbed.AddressProbe) (p seedbed.AddressesProbed, err error) {
+		return p, seedbed.Errorf(seedbed.ErrInvalid, "there is no such effect")
+	}
+	const ways = "addresses that are named are assigned without that by take (--take)"
+	for _, tt := range []struct {
+		name, body string
+		answer     func([]seedbed.AddressProbe) (seedbed.AddressesProbed, error)
+		status     int
+		asks       string
+		says       []string
+	}{
+		{"used", `{"assign":["10.97.0.7"]}`, used, 409, "10.97.0.7",
+			[]string{"address 10.97.0.7 of network lan is used by a host with the MAC address 02:00:00:00:00:07: keep the address out"}},
+		{"used, of IPv6", `{"assign":["fd12:3456:789a:1::7"]}`, used, 409, "fd12:3456:789a:1::7", []string{"address fd12:3456:789a:1::7 of network lan"}},
+		{"used, chosen", `{"assign":["10.97.0.2"],"assign_count":2}`, used, 409, "10.97.0.2 10.97.0.3 10.97.0.4", []string{"10.97.0.4 of network lan"}},
+		{"no answer", `{"assign":["10.97.0.7"]}`, away, 503, "10.97.0.7", []string{"does not answer", ways}},
+		{"no uplink", `{"assign":["10.97.0.7"]}`, cut, 503, "10.97.0.7", []string{"node " + testNode + ": it has no uplink", ways}},
+		{"another's network", `{"assign":["10.96.0.7"]}`, used, 422, "", []string{"10.96.0.7"}},
+		{"too many", `{"assign_count":33}`, used, 422, "", []string{"assign_count is 33"}},
+		{"taken", `{"assign":["10.97.0.1"]}`, used, 409, "", []string{"belongs to NIC 0 of instance web1"}},
+		{"not bridged", `{"nic":1,"assign_count":1}`, used, 200, "", nil},
+		{"free", `{"assign":["10.97.0.7"],"assign_count":1,"assign_count6":1}`, nothing, 200, "10.97.0.7 10.97.0.2 ", []string{"10.97.0.2", "10.97.0.7"}},
+		{"again", `{"unassign":["10.97.0.7"],"assign":["10.97.0.7","10.97.0.8"]}`, nothing, 200, "10.97.0.8", []string{"10.97.0.7", "10.97.0.8"}},
+		{"an older worker", `{"assign":["10.97.0.9"]}`, old, 200, "10.97.0.9", []string{"10.97.0.9"}},
+		{"taken from another", `{"assign":["10.97.0.10"],"take":true}`, used, 200, "", []string{"10.97.0.10"}},
+	} {
+		asked, answer = nil, tt.answer
+		before := s.do(t, "GET", "/api/v1/instances/web1", "").body
+		s.expect(t, "PATCH", "/instances/web1", tt.body, tt.status, tt.says...)
+		if now := s.do(t, "GET", "/api/v1/instances/web1", "").body; tt.status != 200 && now != before {
+			t.Errorf("%s: refused, and the instance changed from %s to %s", tt.name, before, now)
+		}
+		var asks string
+		for _, p := range asked {
+			asks += strings.Trim(fmt.Sprint(p.Addrs), "[]")
+		}
+		if !strings.HasPrefix(asks, tt.asks) || tt.asks == "" && asks != "" {
+			t.Errorf("%s: asked for %q; want %q", tt.name, asks, tt.asks)
+		}
+	}
+	s.expect(t, "PATCH", "/networks/lan", `{"no_probe":true}`, 200)
+	asked = nil
+	if s.expect(t, "PATCH", "/instances/web1", `{"assign":["10.97.0.20"]}`, 200); asked != nil {
+		t.Errorf("asked for %v in a network that is not to be asked", asked)
+	}
 }

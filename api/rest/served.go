@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -48,7 +50,7 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 			return err
 		}
 	}
-	i, err := r.Change(ctx, server.CallerOf(c).Instance(n), func(i *seedbed.Instance) error {
+	i, err := r.changeFree(ctx, server.CallerOf(c).Instance(n), req, func(i *seedbed.Instance, req wire.InstanceChange) error {
 		if err := server.Matches(c, server.InstanceTag(*i)); err != nil {
 			return err
 		}
@@ -123,6 +125,84 @@ func changedExpiry(e *seedbed.Expiry, req wire.InstanceChange, now time.Time) (*
 	}
 	next.Action = cmp.Or(req.AtExpiry, next.Action)
 	return &next, next.Check(now)
+}
+
+// draws is how often free addresses are chosen that another request gets first.
+const draws = 3
+
+// unasked is how an address is assigned that no host can be asked for.
+const unasked = "addresses that are named are assigned without that by take (--take)"
+
+// changeFree changes an instance as a request asks, after the hosts of a network that a node bridges were asked for the secondary addresses
+// that the request assigns. change gets the request with these addresses.
+func (r *router) changeFree(ctx context.Context, name seedbed.InstanceName, req wire.InstanceChange,
+	change func(*seedbed.Instance, wire.InstanceChange) error,
+) (seedbed.Instance, error) {
+	for draw := 1; ; draw++ {
+		asked, err := r.probed(ctx, name, req)
+		if err != nil {
+			return seedbed.Instance{}, err
+		}
+		i, err := r.Change(ctx, name, func(i *seedbed.Instance) error { return change(i, asked) })
+		if !errors.Is(err, seedbed.ErrInUse) || len(asked.Assign) == len(req.Assign) || draw == draws {
+			return i, err
+		}
+	}
+}
+
+// probed returns a request with the free secondary addresses that it asks for, if hosts which Seedbed does not know may use addresses of the
+// network. It returns ErrConflict if one of them uses an address that the request assigns, and ErrUnavailable if they cannot be asked. It
+// asks no host about what is taken from another NIC, whose guest would answer.
+func (r *router) probed(ctx context.Context, name seedbed.InstanceName, req wire.InstanceChange) (wire.InstanceChange, error) {
+	if r.Probe == nil || req.Take || len(req.Assign) == 0 && req.AssignCount == 0 && req.AssignCount6 == 0 {
+		return req, nil
+	}
+	inst, err := r.Store.InstanceByName(ctx, name)
+	if err != nil {
+		return req, err
+	}
+	at, err := inst.NIC(req.NIC)
+	if err != nil {
+		return req, err
+	}
+	nic := inst.NICs[at]
+	network, err := r.Store.Network(ctx, nic.Network)
+	if err != nil || !network.Probed() {
+		return req, err
+	}
+	if err := changeSecondary(&inst, &nic, req); err != nil { // what it says of the request alone
+		return req, err
+	}
+	var asks, again []netip.Addr
+	for _, a := range req.Assign {
+		if slices.Contains(req.Unassign, a) { // its own guest would answer
+			again = append(again, a)
+		} else {
+			asks = append(asks, a)
+		}
+	}
+	asks = append(asks, seedbed.FreeAddrs(req.AssignCount, req.AssignCount6)...)
+	if len(asks) > seedbed.MaxSecondary {
+		return req, server.Invalid("%d addresses are assigned: expected at most %d", len(asks), seedbed.MaxSecondary)
+	}
+	if asks, err = r.Store.FreeSecondary(ctx, inst, inst.NICs[at], asks); err != nil || len(asks) == 0 {
+		return req, err
+	}
+	probed, err := r.Probe(ctx, inst.Node, []seedbed.AddressProbe{{Bridge: network.Bridge, MAC: nic.MAC, Addrs: asks}})
+	switch {
+	case errors.Is(err, seedbed.ErrInvalid): // the worker is older, and asks no host
+		r.Log.Warn("addresses are assigned that no host was asked for", "instance", inst.FullName(), "node", inst.Node, "err", err)
+	case err != nil:
+		return req, fmt.Errorf("ask the hosts of network %s for the addresses: %w; "+unasked, network.Name, err)
+	case len(probed.Used) > 0:
+		own := slices.ContainsFunc(inst.NICs, func(n seedbed.NIC) bool { return n.MAC == probed.Used[0].MAC })
+		return req, probed.Used[0].Conflict(network.Name, own)
+	case probed.Unasked[network.Bridge] != "":
+		return req, seedbed.Errorf(seedbed.ErrUnavailable, "ask the hosts of network %s for the addresses: node %s: %s; "+unasked,
+			network.Name, inst.Node, probed.Unasked[network.Bridge])
+	}
+	req.Assign, req.AssignCount, req.AssignCount6 = slices.Concat(again, asks), 0, 0
+	return req, nil
 }
 
 // changeNICs sets the security groups, forwards, rates, secondary and floating addresses of the NICs that the request is about.

@@ -95,6 +95,8 @@ type Config struct {
 	CheckDocument func(ctx context.Context, name, data string) error
 	// Change changes the fields of an instance that need no job, and what its guest is served.
 	Change func(ctx context.Context, n seedbed.InstanceName, change func(*seedbed.Instance) error) (seedbed.Instance, error)
+	// Probe asks the hosts of the networks that a node bridges whether they use addresses. If it is nil, no host is asked.
+	Probe func(ctx context.Context, node string, asked []seedbed.AddressProbe) (seedbed.AddressesProbed, error)
 	// MaxUserData bounds a user-data or vendor-data document. Default 1 MiB.
 	MaxUserData seedbed.Bytes
 	// DefaultNetwork and DefaultPool are the defaults of requests that name none.

@@ -197,6 +197,8 @@ type Site interface {
 	Leases(ctx context.Context, in seedbed.Scope) ([]seedbed.Lease, error)
 	Site(ctx context.Context) (seedbed.Site, error)
 	Network(ctx context.Context, name string) (seedbed.Network, error)
+	// FreeSecondary returns the secondary addresses that a NIC of an instance would get now which asks for some, or why it cannot.
+	FreeSecondary(ctx context.Context, inst seedbed.Instance, nic seedbed.NIC, asks []netip.Addr) ([]netip.Addr, error)
 	// CountAddresses sets how many of their addresses are in use in networks, which are sorted by name.
 	CountAddresses(ctx context.Context, networks []seedbed.Network) error
 	CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error)

@@ -85,7 +85,7 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		Store:  db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB,
 		Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Domains: console{}, Clean: clean,
 		Terminals: terminals,
-		Metadata:  served.served, Change: served.change, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
+		Metadata:  served.served, Change: served.change, Probe: probe, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
 		Checks: []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check {
 			return []seedbed.Check{{Name: "store", OK: true}}
 		}},
@@ -366,6 +366,18 @@ func (w *guests) served(ctx context.Context, i seedbed.Instance, path string) (b
 	v.Maintenance, _ = w.db.Maintenance(ctx, i.Node, "")
 	body, contentType, ok = metadata.Render(v, path)
 	return body, contentType, ok, err
+}
+
+// probe answers for hosts of bridged networks: one has each address that ends in 66.
+func probe(_ context.Context, _ string, asked []seedbed.AddressProbe) (p seedbed.AddressesProbed, err error) {
+	for _, a := range asked {
+		for _, addr := range a.Addrs {
+			if addr.Is4() && addr.As4()[3] == 66 {
+				p.Used = append(p.Used, seedbed.AddressUse{Bridge: a.Bridge, Addr: addr, MAC: seedbed.MAC{2, 0, 0, 0, 0, 66}})
+			}
+		}
+	}
+	return p, nil
 }
 
 // guests renders what is served, as seedbedd does.

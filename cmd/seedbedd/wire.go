@@ -172,6 +172,7 @@ func (p *parts) openAPI(token []byte, listener *tls.Config) *api.Server {
 		Store:  db, Intake: p.intake, Console: p.workers, Domains: p.workers, Terminals: p.workers, OVAs: p.intake, Uploads: p.workers,
 		MaxUpload: c.Storage.MaxUpload, VolumeJobs: p.intake, Adoptions: p.intake, Strangers: p.workers, Snapshots: p.workers,
 		Trash: p.workers, Metadata: served(db, p.serving.Renderer), Change: change(db, p.serving.Renderer),
+		Probe:      p.workers.Probe,
 		Clean:      cleanUp(p.cleaner),
 		Checks:     checks,
 		Deliveries: p.outbox, Metrics: run.MetricsHandler(metrics), SigningKey: signature.EndpointKey, Receiving: receiving(p.hooks),

@@ -211,7 +211,18 @@ func refusedOnWire(t *testing.T, s *lab.Stack) {
 	if want := "address 10.97.3.1 of network fixed is used by a host with the MAC address "; status == 0 || !strings.Contains(stderr, want) {
 		t.Errorf("status %d: %s%s; want %q", status, out, stderr, want)
 	}
+	const free = "10.97.3.77"
+	create[len(create)-1] = "network=fixed,ip=" + free
+	must(t, s, create...)
+	out, stderr, status = s.CLI("address", "assign", "second", "10.97.3.1")
+	if want := "address 10.97.3.1 of network fixed is used by a host with the MAC address "; status == 0 || !strings.Contains(stderr, want) {
+		t.Errorf("a further address of a running guest: status %d: %s%s; want %q", status, out, stderr, want)
+	}
+	must(t, s, "address", "assign", "second", "10.97.3.78")
+	must(t, s, "address", "unassign", "second", "10.97.3.78", "-y")
+	removeInstance(t, s, "second")
 	must(t, s, "network", "set", "fixed", "--no-probe")
+	create[len(create)-1] = "network=fixed,ip=10.97.3.1"
 	must(t, s, create...)
 	removeInstance(t, s, "second")
 	must(t, s, "network", "remove", "fixed", "-y")

@@ -97,6 +97,17 @@ func (f *Fleet) OpenGuestFile(ctx context.Context, node string, file seedbed.Gue
 	return effects.OpenGuestFile.Open(ctx, f.client(node), file)
 }
 
+// Probe returns the addresses that hosts outside a node answer for: see effects.ProbeAddresses.
+func (f *Fleet) Probe(ctx context.Context, node string, asked []seedbed.AddressProbe) (seedbed.AddressesProbed, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.every.ask)
+	defer cancel()
+	probed, err := effects.ProbeAddresses.Ask(ctx, f.Of(node), asked)
+	if err != nil {
+		err = onNode(node, err)
+	}
+	return probed, err
+}
+
 // DomainXML returns the definitions of the domains that of lists by node: see effects.DomainXML. The
 // domains of a node whose worker does not answer are not in the answer.
 func (f *Fleet) DomainXML(ctx context.Context, of map[string][]seedbed.InstanceID) map[seedbed.InstanceID]string {

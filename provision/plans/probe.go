@@ -65,7 +65,9 @@ func (t *task) probe(ctx context.Context, inst seedbed.Instance) error {
 	case err != nil:
 		return fmt.Errorf("probe the addresses of the instance: %w", err)
 	case len(probed.Used) > 0:
-		return inUse(probed.Used[0], names, inst)
+		used := probed.Used[0]
+		own := slices.ContainsFunc(inst.NICs, func(n seedbed.NIC) bool { return n.MAC == used.MAC })
+		return used.Conflict(names[used.Bridge], own)
 	}
 	for _, bridge := range slices.Sorted(maps.Keys(probed.Unasked)) {
 		t.Event("warn", 100, "no host of network %s was asked for the addresses of the instance: %s", names[bridge], probed.Unasked[bridge])
@@ -74,15 +76,4 @@ func (t *task) probe(ctx context.Context, inst seedbed.Instance) error {
 		t.Event("info", 100, "no other host answers for the addresses of the instance")
 	}
 	return nil
-}
-
-// inUse returns the error that a host uses an address of the instance. names are those of the networks, by bridge.
-func inUse(u seedbed.AddressUse, names map[string]string, inst seedbed.Instance) error {
-	if slices.ContainsFunc(inst.NICs, func(n seedbed.NIC) bool { return n.MAC == u.MAC }) {
-		return seedbed.Errorf(seedbed.ErrConflict, "address %s of network %s is used by a host with the instance's own MAC address %s: "+
-			"does its guest still run on another node?", u.Addr, names[u.Bridge], u.MAC)
-	}
-	return seedbed.Errorf(seedbed.ErrConflict, "address %s of network %s is used by a host with the MAC address %s: "+
-		"keep the address out of the network (--kept), or free it; if a router answers for all addresses, say --no-probe",
-		u.Addr, names[u.Bridge], u.MAC)
 }

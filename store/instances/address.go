@@ -161,6 +161,46 @@ func (s *Store) FreeAddr(ctx context.Context, network string, mac seedbed.MAC, w
 	return a, err
 }
 
+// FreeSecondary returns the secondary addresses that a NIC of an instance would get now which asks for some: those that it names, and free
+// ones for the others; see readdress. It returns ErrInvalid for one that the NIC cannot have, ErrInUse for one that another NIC has, and
+// ErrFull if too few are free.
+func (s *Store) FreeSecondary(ctx context.Context, inst seedbed.Instance, nic seedbed.NIC, asks []netip.Addr) (all []netip.Addr, err error) {
+	n, err := s.Network(ctx, nic.Network)
+	if err != nil {
+		return nil, err
+	}
+	err = s.db.View(ctx, "find free secondary addresses", func(tx *sqldb.Tx) error {
+		all = nil
+		named, asked := map[netip.Addr]bool{}, map[netip.Addr]int{} // how many free ones, by what asks for them
+		for _, a := range asks {
+			if seedbed.AnyFree(a) {
+				asked[a]++
+				continue
+			}
+			err := addressed(n, nic, a)
+			if err == nil {
+				err = assignable(ctx, tx, inst, n, nic, a)
+			}
+			if err != nil {
+				return err
+			}
+			named[a], all = true, append(all, a)
+		}
+		for _, which := range seedbed.FreeAddrs(1, 1) {
+			if asked[which] == 0 {
+				continue
+			}
+			free, err := someFree(ctx, tx, n, nic, which, asked[which], named)
+			if err != nil {
+				return err
+			}
+			all = append(all, free...)
+		}
+		return nil
+	})
+	return all, err
+}
+
 // reservable returns ErrInUse if an address that a network reserves, and did not before, is another NIC's. New NICs look for
 // the next address from the lowest one again, since one may be free.
 func (s *Store) reservable(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, before []seedbed.Reservation) error {

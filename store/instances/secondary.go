@@ -131,7 +131,7 @@ func readdress(ctx context.Context, tx *sqldb.Tx, inst seedbed.Instance, before 
 			if asked[which] == 0 {
 				continue
 			}
-			free, err := someFree(ctx, tx, network, *nic, which, asked[which])
+			free, err := someFree(ctx, tx, network, *nic, which, asked[which], nil)
 			if err != nil {
 				return err
 			}
@@ -185,17 +185,19 @@ func tooManySecondary(nic seedbed.NIC) error {
 		nic.Index, len(nic.Secondary), seedbed.MaxSecondary)
 }
 
-// someFree returns free addresses of a locked network, as many as a NIC asks for with which.
+// someFree returns free addresses of a network that are not in given, as many as a NIC asks for with which.
 func someFree(
-	ctx context.Context, tx *sqldb.Tx, n seedbed.Network, nic seedbed.NIC, which netip.Addr, count int,
+	ctx context.Context, tx *sqldb.Tx, n seedbed.Network, nic seedbed.NIC, which netip.Addr, count int, given map[netip.Addr]bool,
 ) (free []netip.Addr, err error) {
 	if err := addressed(n, nic, which); err != nil {
 		return nil, err
 	}
 	if which == seedbed.AnyAddr6 {
-		return lowestAddrs6(ctx, tx, n, nic, count, nil)
+		return lowestAddrs6(ctx, tx, n, nic, count, given)
 	}
-	free, err = lowestAddrs(ctx, tx, n, count)
+	free, err = lowestAddrs(ctx, tx, n, count+len(given))
+	free = slices.DeleteFunc(free, func(a netip.Addr) bool { return given[a] })
+	free = free[:min(count, len(free))]
 	if err == nil && len(free) < count {
 		err = seedbed.Errorf(seedbed.ErrFull, "network %q has %d free addresses, and NIC %d asks for %d", n.Name, len(free), nic.Index, count)
 	}

@@ -83,6 +83,18 @@ func testSecondary(b *bench) {
 	})
 	b.want(err, seedbed.ErrInUse, "address 10.99.0.9")
 
+	// What a NIC would get is said before, and nothing is written.
+	had := get(b.InstanceByName(ctx, web1))(b)
+	would := get(b.FreeSecondary(ctx, had, had.NICs[0], append(addrs("10.99.0.10", "10.99.0.8"), seedbed.FreeAddrs(2, 0)...)))(b)
+	b.equal(would, addrs("10.99.0.10", "10.99.0.8", "10.99.0.11", "10.99.0.12"))
+	_, err = b.FreeSecondary(ctx, had, had.NICs[0], addrs("10.99.0.3"))
+	b.want(err, seedbed.ErrInUse, `address 10.99.0.3 is taken in network "default"`)
+	_, err = b.FreeSecondary(ctx, had, had.NICs[0], addrs("10.98.0.9"))
+	b.want(err, seedbed.ErrInvalid, "10.98.0.9")
+	_, err = b.FreeSecondary(ctx, had, had.NICs[0], make([]netip.Addr, 300))
+	b.want(err, seedbed.ErrFull, "has 246 free addresses, and NIC 0 asks for 300")
+	b.equal(get(b.InstanceByName(ctx, web1))(b), had)
+
 	// The network lists them.
 	var listed []string
 	for _, l := range get(b.NetworkLeases(ctx, seedbed.InProject(seedbed.DefaultProject), "default"))(b) {

@@ -115,7 +115,8 @@ func assign(a *cli.App) *cobra.Command {
 		Use: "assign VM [ADDRESS...]", Short: "Give a NIC secondary addresses",
 		Long: `Give a NIC of an instance secondary addresses of its network: those ADDRESSes, or free ones.
 The guest may use them at once. Its metadata lists them at local-ipv4s and ipv6s, from which
-many guests configure them when they boot; DHCP gives only the first address of a NIC.`,
+many guests configure them when they boot; DHCP gives only the first address of a NIC. The node of
+the instance asks the hosts of a bridged network first, and an address that one uses is refused.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			r := wire.InstanceChange{NIC: nic(), AssignCount: count, AssignCount6: count6, Take: take}
 			for _, text := range args[1:] {
@@ -153,7 +154,7 @@ many guests configure them when they boot; DHCP gives only the first address of 
 		ValidArgsFunction: a.Completion(cli.Instances),
 	}
 	nic = cli.NICFlag(c, "give them to", cli.LowestNIC)
-	c.Flags().BoolVar(&take, "take", false, "take those ADDRESSes that another NIC of the project has as secondary ones from it")
+	c.Flags().BoolVar(&take, "take", false, "take those ADDRESSes that another NIC of the project has as secondary ones from it, without asking hosts")
 	c.Flags().IntVar(&count, "count", 0, "give it `N` that are free, besides those ADDRESSes (default: 1 without any)")
 	c.Flags().IntVar(&count6, "count6", 0, "give it `N` IPv6 addresses that are free, besides the others")
 	return c

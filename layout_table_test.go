@@ -57,7 +57,7 @@ var layout = map[string]string{
 
 	// The guest plane.
 	"guestplane": "feed internal/config internal/run internal/sleep metadata netcfg netcfg/clock netcfg/dhcp " +
-		"netcfg/dhcp6 netcfg/dns netcfg/ra",
+		"netcfg/dhcp6 netcfg/dns netcfg/probe netcfg/ra",
 	"feed":              "internal/durable internal/httpserve internal/mtls internal/sleep",
 	"metadata":          "internal/ifbind",
 	"netcfg":            "netcfg/wireguard",

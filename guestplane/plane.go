@@ -32,6 +32,7 @@ type Host interface {
 	PortHolder(addr netip.AddrPort) (string, error)
 	HasIPv6(bridge string) bool
 	Check(ctx context.Context) []seedbed.Check
+	Floating() ([]seedbed.AddressProbe, error)
 }
 
 // Plane makes the kernel and the servers follow the feed. It is the feed's Applier.
@@ -66,8 +67,9 @@ type Plane struct {
 	// prefixes are the IPv6 prefixes that each network had, by its name, the last one last.
 	prefixes map[string][]netip.Prefix
 
-	names   names
-	queries dns.Counts // of the resolvers
+	names    names
+	floating floating
+	queries  dns.Counts // of the resolvers
 
 	changed chan struct{}
 	probes  chan chan<- error // by Alive
@@ -106,7 +108,8 @@ func New(c Config) *Plane {
 		kernel: c.Kernel, host: c.Host, directory: c.Directory, guests: c.Guests, spool: c.Spool, log: c.Log, whole: true,
 		port: c.Port, connections: c.Connections, fragments: c.Fragments, uplinks: c.Uplinks, overlay: c.Overlay,
 		forwarder: c.Forwarder, node: c.Node,
-		awaited: map[arrival]bool{}, prefixes: map[string][]netip.Prefix{},
+		floating: floating{asked: map[netip.Addr]bool{}, used: map[netip.Addr]seedbed.AddressUse{}},
+		awaited:  map[arrival]bool{}, prefixes: map[string][]netip.Prefix{},
 		changed: make(chan struct{}, 1), probes: make(chan chan<- error),
 	}
 }

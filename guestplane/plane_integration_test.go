@@ -274,6 +274,74 @@ func TestFloatingUplink(t *testing.T) {
 	}
 }
 
+// TestFloatingUsed: a floating address that another host at the uplink has, too, is found, of both versions of IP, and so is that the host
+// has it no more. An answer of another interface of the node is not taken for one.
+func TestFloatingUsed(t *testing.T) {
+	p := kernelPlane(t)
+	start(t, p)
+	const hostMAC = "52:54:00:ee:00:07"
+	host := netnstest.New(t)
+	netnstest.Run(t, "ip", "link", "add", "ext0", "type", "bridge")
+	netnstest.Veth(t, "wire", host, hostMAC)
+	netnstest.Run(t, "ip", "link", "add", "self0", "type", "veth", "peer", "name", "self1")
+	t.Cleanup(func() { netnstest.Run(t, "ip", "link", "del", "self0"); netnstest.Run(t, "ip", "link", "del", "ext0") })
+	for _, l := range []string{"wire", "self1"} {
+		netnstest.Run(t, "ip", "link", "set", l, "master", "ext0", "up")
+	}
+	netnstest.Run(t, "ip", "link", "set", "ext0", "up")
+	netnstest.Run(t, "ip", "addr", "add", "203.0.113.2/24", "dev", "self0")
+	netnstest.Run(t, "ip", "link", "set", "self0", "up")
+	n, g := network0(), guest0()
+	addr, six := netip.MustParseAddr("203.0.113.16"), netip.MustParseAddr("2001:db8:1::16")
+	n.Prefix6, n.FloatingUplink = netip.MustParsePrefix("fd12:3456:789a:1::/64"), "ext0"
+	n.Floating = []seedbed.AddrRange{{First: addr, Last: addr}, {First: six, Last: six}}
+	g.NICs[0].Floating, g.NICs[0].Floating6 = addr, six
+	finds := func(want ...netip.Addr) {
+		t.Helper()
+		p.askFloating(t.Context())
+		var got []string
+		for _, c := range p.Checks(t.Context()) {
+			if strings.HasPrefix(c.Name, "floating address ") {
+				got = append(got, c.Name)
+				if c.OK || !strings.Contains(c.Detail, "MAC address "+hostMAC+" has it, too, at ext0") {
+					t.Errorf("the check is %+v", c)
+				}
+			}
+		}
+		var names []string
+		for _, a := range want {
+			names = append(names, "floating address "+a.String())
+		}
+		if !slices.Equal(got, names) {
+			t.Errorf("found %q; want %q", got, names)
+		}
+	}
+	host.Run(t, "ip", "addr", "add", "203.0.113.16/24", "dev", "eth0")
+	host.Run(t, "ip", "addr", "add", "2001:db8:1::16/64", "dev", "eth0", "nodad")
+	if err := p.Apply(t.Context(), stateWith([]seedbed.Network{n}, g)); err != nil {
+		t.Fatal(err)
+	}
+	finds(six, addr)
+	host.Run(t, "ip", "addr", "del", "2001:db8:1::16/64", "dev", "eth0")
+	finds(addr)
+	host.Run(t, "ip", "addr", "del", "203.0.113.16/24", "dev", "eth0")
+	finds()
+	host.Run(t, "ip", "addr", "add", "203.0.113.16/24", "dev", "eth0")
+	finds() // it was asked for when it came
+
+	// It is asked for again when it comes again.
+	g.NICs[0].Floating = netip.Addr{}
+	if err := p.Apply(t.Context(), stateWith([]seedbed.Network{n}, g)); err != nil {
+		t.Fatal(err)
+	}
+	finds()
+	g.NICs[0].Floating = addr
+	if err := p.Apply(t.Context(), stateWith([]seedbed.Network{n}, g)); err != nil {
+		t.Fatal(err)
+	}
+	finds(addr)
+}
+
 // TestTakeDown: once the daemon has ended, everything goes.
 func TestTakeDown(t *testing.T) {
 	p := kernelPlane(t)

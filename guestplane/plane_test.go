@@ -108,6 +108,8 @@ func (k *fakeKernel) Check(context.Context) []seedbed.Check {
 	return slices.Clone(k.told)
 }
 
+func (k *fakeKernel) Floating() ([]seedbed.AddressProbe, error) { return nil, nil }
+
 func (k *fakeKernel) Follow(ctx context.Context, _, _ []string, fn func(string, bool)) error {
 	for {
 		select {

@@ -51,6 +51,7 @@ func (p *Plane) Upkeep(ctx context.Context) error {
 		if err := do(ctx); err != nil {
 			check.OK, check.Detail, check.Hint = false, err.Error(), "it is retried automatically"
 		}
+		p.askFloating(ctx)
 		if ctx.Err() == nil {
 			p.logFailures(append(p.Checks(ctx), check), logged)
 		}
@@ -77,7 +78,7 @@ func (p *Plane) logFailures(checks []seedbed.Check, logged map[string]string) {
 
 // Checks returns the kernel's part of the guest plane's health, and the checks of its port.
 func (p *Plane) Checks(ctx context.Context) []seedbed.Check {
-	return slices.Concat(p.host.Check(ctx), p.directChecks(), p.portChecks())
+	return slices.Concat(p.host.Check(ctx), p.directChecks(), p.portChecks(), p.floatingChecks())
 }
 
 // directChecks report the uplinks of direct networks that this node does not have.

@@ -165,6 +165,42 @@ func (m *Manager) floating(rt *route, p *plan, links map[string]link) (*plan, fl
 	return &out, f, nil
 }
 
+// Floating returns the floating addresses that are on interfaces of the node, as requests to the hosts there: Bridge is the interface. Those
+// that are left out are not among them.
+func (m *Manager) Floating() ([]seedbed.AddressProbe, error) {
+	m.mu.Lock()
+	wanted := m.applied != nil && m.applied.floats()
+	m.mu.Unlock()
+	if !wanted {
+		return nil, nil
+	}
+	rt, err := dialRoute()
+	if err != nil {
+		return nil, err
+	}
+	defer rt.Close()
+	by, err := rt.addrsByLink()
+	if err != nil {
+		return nil, err
+	}
+	links, err := rt.links()
+	var all []seedbed.AddressProbe
+	for _, name := range slices.Sorted(maps.Keys(links)) {
+		l := links[name]
+		p := seedbed.AddressProbe{Bridge: name, MAC: l.mac}
+		for _, a := range by[l.index] {
+			if a.floating() {
+				p.Addrs = append(p.Addrs, a.prefix.Addr())
+			}
+		}
+		if len(p.Addrs) > 0 && l.mac != (seedbed.MAC{}) {
+			all = append(all, p)
+		}
+	}
+	return all, err
+}
+
+// floatingCheck is the name of the check of a floating address.
 func floatingCheck(a netip.Addr) string { return "floating address " + a.String() }
 
 // leaveFloating notes which floating addresses are left out, and logs what is new.

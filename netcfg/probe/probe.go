@@ -6,6 +6,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -28,10 +29,45 @@ const (
 // the order of the requests, and the bridges by which nobody could be asked, such as one whose uplink is gone. A host that has the
 // MAC address of the request is one, too. It returns the error of a context that ends.
 func Used(ctx context.Context, asked []seedbed.AddressProbe) (seedbed.AddressesProbed, error) {
+	return used(ctx, asked, netcfg.UplinkPort, nil)
+}
+
+// Held is Used for addresses that the node has itself, on interfaces that are named in place of bridges. An answer of another interface
+// of the node is left out.
+func Held(ctx context.Context, asked []seedbed.AddressProbe) (seedbed.AddressesProbed, error) {
+	own, err := net.Interfaces()
+	if err != nil {
+		return seedbed.AddressesProbed{}, err
+	}
+	var macs []seedbed.MAC
+	for _, i := range own {
+		if len(i.HardwareAddr) == len(seedbed.MAC{}) {
+			macs = append(macs, seedbed.MAC(i.HardwareAddr))
+		}
+	}
+	return used(ctx, asked, func(name string) (int, error) {
+		at := slices.IndexFunc(own, func(i net.Interface) bool { return i.Name == name })
+		if at < 0 || own[at].Flags&net.FlagUp == 0 {
+			return 0, seedbed.Errorf(seedbed.ErrNotFound, "interface %s is not up", name)
+		}
+		return own[at].Index, nil
+	}, macs)
+}
+
+// used is Used by the ports that port returns by the names in the requests. Hosts with the MAC addresses in own are left out.
+func used(
+	ctx context.Context, asked []seedbed.AddressProbe, port func(name string) (int, error), own []seedbed.MAC,
+) (seedbed.AddressesProbed, error) {
 	found, failed := make([][]seedbed.AddressUse, len(asked)), make([]error, len(asked))
 	var group sync.WaitGroup
 	for i, a := range asked {
-		group.Go(func() { found[i], failed[i] = usedOn(ctx, a) })
+		group.Go(func() {
+			on, err := port(a.Bridge)
+			if err == nil {
+				found[i], err = usedOn(ctx, a, on, own)
+			}
+			failed[i] = err
+		})
 	}
 	group.Wait()
 	all := seedbed.AddressesProbed{Used: slices.Concat(found...)}
@@ -46,11 +82,8 @@ func Used(ctx context.Context, asked []seedbed.AddressProbe) (seedbed.AddressesP
 	return all, ctx.Err()
 }
 
-func usedOn(ctx context.Context, a seedbed.AddressProbe) ([]seedbed.AddressUse, error) {
-	port, err := netcfg.UplinkPort(a.Bridge)
-	if err != nil {
-		return nil, err
-	}
+// usedOn asks for the addresses of a request by the interface with an index. Hosts with the MAC addresses in own are left out.
+func usedOn(ctx context.Context, a seedbed.AddressProbe, port int, own []seedbed.MAC) ([]seedbed.AddressUse, error) {
 	var frames [][]byte
 	for _, addr := range a.Addrs {
 		b, err := request(a.MAC, addr)
@@ -73,7 +106,7 @@ func usedOn(ctx context.Context, a seedbed.AddressProbe) ([]seedbed.AddressUse, 
 		}
 		err := s.receive(ctx, interval, func(frame []byte) bool {
 			addr, mac, ok := answer(frame)
-			if _, known := users[addr]; ok && !known && slices.Contains(a.Addrs, addr) {
+			if _, known := users[addr]; ok && !known && slices.Contains(a.Addrs, addr) && !slices.Contains(own, mac) {
 				users[addr] = mac
 			}
 			return len(users) < len(a.Addrs)

@@ -369,7 +369,7 @@ func TestPVCMessages(t *testing.T) {
 		{"GET", "/backup", 404, "The database is not dumped here: "},
 		{"POST", "/restore", 404, "The database is not restored here: "},
 		{"POST", "/initialize", 404, "There is nothing to initialise: "},
-		{"GET", "/sriov/vf/host1", 404, "SR-IOV is not supported: "},
+		{"GET", "/sriov/vf/host1", 404, "PVC's API of SR-IOV is not here: "},
 		{"GET", "/metrics", 404, "The metrics of Seedbed are at /metrics"},
 		{"POST", "/vm/web1/snapshot?snapshot_name=a", 404, `Use "seedbed vm snapshot `},
 		{"GET", "/nothing/of/this/kind", 404, "There is no such path: "},

@@ -33,14 +33,12 @@ var absences = []absent{
 	{"POST", "/vm/automirror", "VMs are not mirrored to other clusters: make a VM with \"seedbed create\" on each."},
 	{"POST", "/vm", "A VM is not defined by its XML: make one with \"pvc provisioner create\" or \"seedbed create\", " +
 		"or take over a libvirt domain with \"seedbed vm adopt\"."},
-	{"PUT POST", "/vm/*", "The definition of a VM cannot be changed by its XML: \"seedbed vm resize\" changes vCPUs, memory and disk, " +
-		"and \"seedbed vm rebuild\" makes the VM again from its profile."},
+	{"POST", "/vm/*", notByXML},
 	{"POST", "/vm/*/node", "VMs are not moved between nodes: remove the VM, and make it on another node with \"seedbed create --node\"."},
 	{"POST", "/vm/*/tags", "Tags are changed with \"seedbed vm tag VM KEY=VALUE\", and removed with \"seedbed vm tag VM KEY-\"."},
 	{"POST", "/vm/*/rename", "A VM keeps its name, which its guest has as host name: make another VM with \"seedbed create\"."},
 	{"POST", "/vm/*/locks", "Locks of volumes are not flushed here: start the VM with \"pvc vm start\". " +
 		"If that fails, \"seedbed job list\" says why."},
-	{"", "/vm/*/device", "Devices are not attached or detached: \"seedbed vm rebuild\" makes the VM again from its profile."},
 	{"", "/vm/*/snapshot/**", ofSnapshots},
 	{"", "/vm/*/backup/**", "VMs are not exported: " + ofSnapshots},
 	{"", "/vm/*/restore/**", "VMs are not restored from exports: " + ofSnapshots},
@@ -58,7 +56,8 @@ var absences = []absent{
 	{"", "/storage/**", ofCeph},
 	{"", "/provisioner/template/userdata/**", "Userdata documents are at /api/v1/provisioner/userdata, without template before it."},
 	{"GET", "/provisioner/template/*", "A template is at /api/v1/provisioner/template/system, network or storage, with its name after it."},
-	{"", "/sriov/**", "SR-IOV is not supported: the NICs of VMs are virtio devices on the bridges of networks."},
+	{"", "/sriov/**", "PVC's API of SR-IOV is not here: \"seedbed network add NAME --kind direct --mode sriov --uplink INTERFACE\" makes " +
+		"a network whose VMs have virtual functions of that interface."},
 	{"", "/faults/**", ofFaults},
 	{"", "/backup/**", "The database is not dumped here: back up the files of the control host as the page \"Operations\" says, " +
 		"and copy profiles, templates and scripts with \"seedbed catalogue export\"."},

@@ -10,9 +10,8 @@ import (
 func TestAbsentPaths(t *testing.T) {
 	t.Parallel()
 	for request, want := range map[string]string{
-		"POST /vm": "seedbed vm adopt", "PUT /vm/web1": "seedbed vm resize", "POST /vm/web1/node": "create --node",
+		"POST /vm": "seedbed vm adopt", "POST /vm/web1": "seedbed vm resize", "POST /vm/web1/node": "create --node",
 		"POST /vm/web1/tags": "seedbed vm tag", "POST /vm/web1/rename": "host name", "POST /vm/web1/locks": "pvc vm start",
-		"POST /vm/web1/device": "seedbed vm rebuild", "DELETE /vm/web1/device": "seedbed vm rebuild",
 		"POST /vm/web1/snapshot": "seedbed vm snapshot", "POST /vm/web1/snapshot/send": "seedbed vm snapshot",
 		"DELETE /vm/web1/snapshot": "seedbed vm snapshot", "POST /vm/web1/backup": "seedbed vm snapshot",
 		"POST /vm/autobackup": "seedbed vm snapshot", "POST /vm/automirror": "other clusters", "POST /vm/web1/mirror/create": "other clusters",
@@ -26,7 +25,7 @@ func TestAbsentPaths(t *testing.T) {
 		"GET /storage/ceph/snapshot": "seedbed vm snapshot", "PUT /storage/ceph/snapshot/vms/v/s": "seedbed vm snapshot",
 		"PUT /provisioner/template/userdata/x": "/api/v1/provisioner/userdata",
 		"GET /provisioner/template/lan":        "/api/v1/provisioner/template/system",
-		"GET /sriov/pf":                        "SR-IOV", "GET /sriov/vf/hv1": "SR-IOV",
+		"GET /sriov/pf":                        "--mode sriov", "GET /sriov/vf/hv1": "--kind direct",
 		"GET /faults": "seedbed doctor", "PUT /faults/1": "seedbed doctor",
 		"GET /backup": "catalogue export", "POST /restore": "catalogue import", "POST /initialize": "first starts", "GET /metrics": "/metrics",
 	} {

@@ -28,6 +28,9 @@ func (r *router) vmRoutes(t *table, get, post routing) {
 		return r.vmRows(ctx, i)
 	}))
 	t.add(fiber.MethodDelete, seedbed.ActionInstanceRemove, p+"/:vm", wait, r.parameters, r.starting(r.removeVM))
+	t.add(fiber.MethodPut, seedbed.ActionNICManage, p+"/:vm", wait, r.parameters, r.starting(r.modifyVM))
+	post(seedbed.ActionNICManage, p+"/:vm/device", r.device(true))
+	t.add(fiber.MethodDelete, seedbed.ActionNICManage, p+"/:vm/device", server.CallTimeout, r.parameters, r.device(false))
 	get(seedbed.ActionInstanceRead, p+"/:vm/state", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
 		return struct {
 			Name  string `json:"name"`

@@ -83,7 +83,7 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	rest := api.New(api.Config{
 		SignIn: people.signIn,
 		Store:  db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB,
-		Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{}, Domains: console{}, Clean: clean,
+		Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{db}, Domains: console{db}, Clean: clean,
 		Terminals: terminals,
 		Metadata:  served.served, Change: served.change, Probe: probe, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
 		Checks: []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check {
@@ -346,14 +346,32 @@ func (e engine) leave(ctx context.Context, ref seedbed.JobRef, stage string) err
 	)
 }
 
-type console struct{}
+type console struct{ db *store.DB }
 
 func (console) Console(context.Context, string, seedbed.InstanceID, seedbed.Bytes) ([]byte, error) {
 	return []byte("boot\r\nlogin: \x1b[2J\r\nhello\r\n"), nil
 }
 
-func (console) DomainXML(context.Context, map[string][]seedbed.InstanceID) map[seedbed.InstanceID]string {
-	return nil
+// DomainXML returns what libvirt would know of the domains of hv1: their names and NICs.
+func (c console) DomainXML(ctx context.Context, of map[string][]seedbed.InstanceID) map[seedbed.InstanceID]string {
+	all := map[seedbed.InstanceID]string{}
+	for _, id := range of["hv1"] {
+		i, err := c.db.Instance(ctx, id)
+		if err != nil {
+			continue
+		}
+		doc := "<domain type='kvm'><name>" + i.Name + "</name><uuid>" + string(id) + "</uuid><devices><emulator>/usr/bin/qemu</emulator>"
+		for _, n := range i.NICs {
+			network, err := c.db.Network(ctx, n.Network)
+			if err != nil {
+				continue
+			}
+			doc += "<interface type='bridge'><mac address='" + n.MAC.String() + "'/><source bridge='" + network.Bridge +
+				"'/><model type='virtio'/></interface>"
+		}
+		all[id] = doc + "</devices></domain>"
+	}
+	return all
 }
 
 // served returns what the guest plane would answer.

@@ -262,7 +262,7 @@ func TestPVCVMNetwork(t *testing.T) {
 			answer <- s.do(t, "PUT", "/api/v1/vm/web1", form, "Content-Type", formType)
 		}()
 	}
-	put(with(nic) + "&restart=True")
+	put(with(nic))
 	s.nextJob(t, seedbed.JobResult{State: seedbed.JobSucceeded})
 	if r := <-answer; r.status != 200 || !strings.Contains(r.body, "Successfully modified configuration of VM 'web1'.") {
 		t.Errorf("%+v", r)

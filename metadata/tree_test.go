@@ -44,7 +44,7 @@ var goldenPaths = []string{
 	"/nocloud/latest/meta-data", "/seedbed/", "/seedbed/report/report-token-of-a",
 }
 
-// guestC is what guestA is not: on two networks, about to be interrupted, and with every option off
+// guestC is what guestA is not: on two networks, in security groups of its own, about to be interrupted, and with every option off
 // its default that leaves GET as it is.
 func guestC() seedbed.Guest {
 	at := time.Date(2026, 10, 1, 8, 30, 0, 0, time.UTC)
@@ -52,7 +52,9 @@ func guestC() seedbed.Guest {
 	g.Project = "acme"
 	g.NICs = append(g.NICs, seedbed.GuestNIC{ID: 103, MAC: seedbed.MAC{0x52, 0x54, 0, 0, 0, 0xc}, Network: "other",
 		Addr:      netip.MustParseAddr("10.9.0.7"),
-		Secondary: []netip.Addr{netip.MustParseAddr("10.9.0.8"), netip.MustParseAddr("fd12:3456:789a:1::40")}})
+		Secondary: []netip.Addr{netip.MustParseAddr("10.9.0.8"), netip.MustParseAddr("fd12:3456:789a:1::40")},
+		Groups:    []string{"acme/db"}})
+	g.NICs[0].Groups = []string{"acme/ssh", "acme/web"}
 	g.NICs[0].Floating = netip.MustParseAddr("203.0.113.16")
 	g.NICs[0].Secondary = []netip.Addr{netip.MustParseAddr("10.99.0.40"), netip.MustParseAddr("10.99.0.41")}
 	g.Options = seedbed.MetadataOptions{Tags: seedbed.MetadataDisabled, InstanceID: seedbed.InstanceIDUUID, TargetState: "Warmed:Running"}

@@ -134,7 +134,11 @@ func checkFirstRelease(t *testing.T, db *DB) {
 	if own := do(db.SettingOnce(ctx, "own", func() []byte { return []byte("new") }))(t); string(own) != "kept" {
 		t.Errorf("setting %q", own)
 	}
+	do(db.SecurityGroup(ctx, seedbed.OpenGroup))(t)
 	page := do(db.FeedPage(ctx, "n", 0, ""))(t)
+	if nic := feedtest.Changes(t, page)[0].Guest.NICs[0]; len(nic.Groups) > 0 { // those without any are in "open"
+		t.Errorf("a NIC that is older than security groups is in %q", nic.Groups)
+	}
 	if !page.Snapshot || page.Revision != 7 || len(page.Changes) != 1 ||
 		feedtest.Changes(t, page)[0].Guest == nil || feedtest.Changes(t, page)[0].Guest.UserData == nil ||
 		!bytes.Equal(do(db.Blob(ctx, feedtest.Changes(t, page)[0].Guest.UserData.SHA256))(t), firstData) {

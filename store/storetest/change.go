@@ -342,6 +342,15 @@ func testFloating(b *bench) {
 	other.Floating = []seedbed.AddrRange{{First: inside, Last: inside}}
 	_, err = b.CreateNetwork(ctx, other)
 	b.want(err, seedbed.ErrConflict, `network "lent" would share floating addresses with network "default"`)
+
+	// A network stays as long as an address that it lends is allocated, also to no instance.
+	lent := netip.MustParseAddr("192.0.2.16")
+	other.Floating = []seedbed.AddrRange{{First: lent, Last: lent}}
+	get(b.CreateNetwork(ctx, other))(b)
+	get(b.AllocateFloating(ctx, seedbed.FloatingAddress{Network: "lent", Project: "acme"}))(b)
+	b.want(b.DeleteNetwork(ctx, "lent"), seedbed.ErrInUse, `network "lent" is used by floating address 192.0.2.16`)
+	b.must(b.ReleaseFloating(ctx, lent))
+	b.must(b.DeleteNetwork(ctx, "lent"))
 }
 
 // Of projects that allocate at once, each gets an address of its own.

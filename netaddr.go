@@ -144,6 +144,8 @@ type NetworkLease struct {
 	Addr6 netip.Addr `json:"addr6,omitzero"`
 	// Secondary is whether Addr or else Addr6 is a secondary address of the NIC. It has no DHCP lease then, and no other address.
 	Secondary bool `json:"secondary,omitempty"`
+	// Reserved is whether Addr is reserved for the NIC with the MAC address, and no instance has that. Instance is empty then.
+	Reserved bool `json:"reserved,omitempty"`
 	// Until is the end of its DHCP lease as last reported; zero if the guest has not asked for one.
 	Until time.Time `json:"until,omitzero"`
 }

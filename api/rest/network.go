@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"net/url"
@@ -173,12 +174,38 @@ func (r *router) changeSecurityGroup(ctx context.Context, c *fiber.Ctx) error {
 	return server.Tagged(c, server.ContentTag(g), g)
 }
 
-// networkLeases lists the addresses of the network that the path names, as far as the caller sees their instances.
+// networkLeases lists the addresses of the network that the path names, as far as the caller sees their instances, and the reservations
+// that no instance has, if the caller sees those of the network's project.
 func (r *router) networkLeases() listing[seedbed.NetworkLease] {
 	return listing[seedbed.NetworkLease]{
 		kind: "address", place: func(l seedbed.NetworkLease) string { return string(l.Addr.AsSlice()) + string(l.MAC[:]) },
-		read: inNetwork(r, r.Store.NetworkLeases),
+		read: inNetwork(r, r.leasesOf),
 	}
+}
+
+// leasesOf returns the addresses of a network in order: those that the instances of a scope have, and the reserved ones of the others.
+func (r *router) leasesOf(ctx context.Context, in seedbed.Scope, network string) ([]seedbed.NetworkLease, error) {
+	all, err := r.Store.NetworkLeases(ctx, in, network)
+	if err != nil || !in.Sees(seedbed.ProjectOf(network)) {
+		return all, err
+	}
+	n, err := r.Store.Network(ctx, network)
+	if err != nil {
+		return nil, err
+	}
+	had := map[netip.Addr]bool{}
+	for _, l := range all {
+		had[l.Addr] = true
+	}
+	for _, v := range n.Reservations {
+		if !had[v.Addr] {
+			all = append(all, seedbed.NetworkLease{Addr: v.Addr, MAC: v.MAC, Reserved: true})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b seedbed.NetworkLease) int { // those without an IPv4 address come last
+		return cmp.Or(cmp.Compare(b.Addr.BitLen(), a.Addr.BitLen()), a.Addr.Compare(b.Addr))
+	})
+	return all, nil
 }
 
 // networkForwards lists the forwards into the network that the path names, as far as the caller sees their instances.

@@ -289,11 +289,12 @@ func leases(a *cli.App) *cobra.Command {
 		},
 		Head: []string{"address", "ipv6", "mac", "instance", "nic", "lease"}, None: "no instance has a NIC in the network ARG",
 		Row: func(l seedbed.NetworkLease) []string {
-			until := cli.When(!l.Until.IsZero(), a.Moment(l.Until)) + cli.When(l.Secondary, "secondary")
-			return []string{text(l.Addr), text(l.Addr6), l.MAC.String(), l.Instance, strconv.Itoa(l.NIC), until}
+			until := cli.When(!l.Until.IsZero(), a.Moment(l.Until)) + cli.When(l.Secondary, "secondary") + cli.When(l.Reserved, "reserved")
+			nic := cli.When(!l.Reserved, strconv.Itoa(l.NIC))
+			return []string{text(l.Addr), text(l.Addr6), l.MAC.String(), l.Instance, nic, until}
 		},
 	}
-	c := r.List(a, "leases NAME", "List the addresses of a network that instances have")
+	c := r.List(a, "leases NAME", "List the addresses of a network that instances have, and that are reserved")
 	c.ValidArgsFunction = a.Completion(cli.Networks)
 	return c
 }

@@ -109,6 +109,7 @@ func TestDNS(t *testing.T) {
 	p.connections = 16 // fewer than the queries below
 	lab, apart, old := network0(), network0(), network0()
 	lab.Kind, lab.DNS, lab.Domain = seedbed.NetworkNAT, []netip.Addr{seedbed.ResolverAddr}, "lab.example"
+	lab.Search = []string{"lab.example", "corp.example"}
 	lab.Allow.Addresses = true // but for the resolver's
 	apart.Name, apart.Kind, apart.Bridge, apart.MAC[5], apart.NAT = "apart", seedbed.NetworkIsolated, "seedbed1", 2, false
 	apart.Prefix, apart.Gateway, apart.DNS = netip.MustParsePrefix("10.78.0.0/24"), netip.MustParseAddr("10.78.0.1"), lab.DNS
@@ -174,9 +175,9 @@ func TestDNS(t *testing.T) {
 	for _, c := range []struct {
 		who  person
 		want string
-	}{{db1, "169.254.169.253, lab.example, 169.254.169.254/32 10.77.0.1 169.254.169.253/32 10.77.0.1 0.0.0.0/0 10.77.0.1"},
-		{lone1, "169.254.169.253, apart.internal, 169.254.169.254/32 10.78.0.1 169.254.169.253/32 10.78.0.1"}} {
-		if out := c.who.offered(t, "$dns, $domain, $staticroutes", "staticroutes"); !strings.Contains(out, c.want+"\n") {
+	}{{db1, "169.254.169.253, lab.example, lab.example corp.example, 169.254.169.254/32 10.77.0.1 169.254.169.253/32 10.77.0.1 0.0.0.0/0 10.77.0.1"},
+		{lone1, "169.254.169.253, apart.internal, , 169.254.169.254/32 10.78.0.1 169.254.169.253/32 10.78.0.1"}} {
+		if out := c.who.offered(t, "$dns, $domain, $search, $staticroutes", "search", "staticroutes"); !strings.Contains(out, c.want+"\n") {
 			t.Errorf("%s was offered\n%s\nwant %s", c.who.Name, out, c.want)
 		}
 	}

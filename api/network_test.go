@@ -219,7 +219,8 @@ func TestAssignedAddressInUse(t *testing.T) {
 	}
 	s.restart(t, c)
 	s.importImage(t, "debian")
-	s.expect(t, "POST", "/networks", `{"name":"lan","kind":"bridged","uplink":"br0","prefix":"10.97.0.0/24","prefix6":"fd12:3456:789a:1::/64"}`, 201)
+	s.expect(t, "POST", "/networks", `{"name":"lan","kind":"bridged","uplink":"br0","prefix":"10.97.0.0/24",`+
+		`"prefix6":"fd12:3456:789a:1::/64"}`, 201)
 	s.expect(t, "POST", "/instances", `{"name":"web1","image":"debian","nics":[{"network":"lan"},{"network":"default"}]}`, 202)
 	nothing := func([]seedbed.AddressProbe) (p seedbed.AddressesProbed, err error) { return p, nil }
 	used := func(all []seedbed.AddressProbe) (p seedbed.AddressesProbed, err error) {
@@ -247,15 +248,18 @@ func TestAssignedAddressInUse(t *testing.T) {
 	}{
 		{"used", `{"assign":["10.97.0.7"]}`, used, 409, "10.97.0.7",
 			[]string{"address 10.97.0.7 of network lan is used by a host with the MAC address 02:00:00:00:00:07: keep the address out"}},
-		{"used, of IPv6", `{"assign":["fd12:3456:789a:1::7"]}`, used, 409, "fd12:3456:789a:1::7", []string{"address fd12:3456:789a:1::7 of network lan"}},
-		{"used, chosen", `{"assign":["10.97.0.2"],"assign_count":2}`, used, 409, "10.97.0.2 10.97.0.3 10.97.0.4", []string{"10.97.0.4 of network lan"}},
+		{"used, of IPv6", `{"assign":["fd12:3456:789a:1::7"]}`, used, 409, "fd12:3456:789a:1::7",
+			[]string{"address fd12:3456:789a:1::7 of network lan"}},
+		{"used, chosen", `{"assign":["10.97.0.2"],"assign_count":2}`, used, 409, "10.97.0.2 10.97.0.3 10.97.0.4",
+			[]string{"10.97.0.4 of network lan"}},
 		{"no answer", `{"assign":["10.97.0.7"]}`, away, 503, "10.97.0.7", []string{"does not answer", ways}},
 		{"no uplink", `{"assign":["10.97.0.7"]}`, cut, 503, "10.97.0.7", []string{"node " + testNode + ": it has no uplink", ways}},
 		{"another's network", `{"assign":["10.96.0.7"]}`, used, 422, "", []string{"10.96.0.7"}},
 		{"too many", `{"assign_count":33}`, used, 422, "", []string{"assign_count is 33"}},
 		{"taken", `{"assign":["10.97.0.1"]}`, used, 409, "", []string{"belongs to NIC 0 of instance web1"}},
 		{"not bridged", `{"nic":1,"assign_count":1}`, used, 200, "", nil},
-		{"free", `{"assign":["10.97.0.7"],"assign_count":1,"assign_count6":1}`, nothing, 200, "10.97.0.7 10.97.0.2 ", []string{"10.97.0.2", "10.97.0.7"}},
+		{"free", `{"assign":["10.97.0.7"],"assign_count":1,"assign_count6":1}`, nothing, 200, "10.97.0.7 10.97.0.2 ",
+			[]string{"10.97.0.2", "10.97.0.7"}},
 		{"again", `{"unassign":["10.97.0.7"],"assign":["10.97.0.7","10.97.0.8"]}`, nothing, 200, "10.97.0.8", []string{"10.97.0.7", "10.97.0.8"}},
 		{"an older worker", `{"assign":["10.97.0.9"]}`, old, 200, "10.97.0.9", []string{"10.97.0.9"}},
 		{"taken from another", `{"assign":["10.97.0.10"],"take":true}`, used, 200, "", []string{"10.97.0.10"}},

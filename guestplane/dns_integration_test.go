@@ -175,7 +175,8 @@ func TestDNS(t *testing.T) {
 	for _, c := range []struct {
 		who  person
 		want string
-	}{{db1, "169.254.169.253, lab.example, lab.example corp.example, 169.254.169.254/32 10.77.0.1 169.254.169.253/32 10.77.0.1 0.0.0.0/0 10.77.0.1"},
+	}{{db1, "169.254.169.253, lab.example, lab.example corp.example, " +
+		"169.254.169.254/32 10.77.0.1 169.254.169.253/32 10.77.0.1 0.0.0.0/0 10.77.0.1"},
 		{lone1, "169.254.169.253, apart.internal, , 169.254.169.254/32 10.78.0.1 169.254.169.253/32 10.78.0.1"}} {
 		if out := c.who.offered(t, "$dns, $domain, $search, $staticroutes", "search", "staticroutes"); !strings.Contains(out, c.want+"\n") {
 			t.Errorf("%s was offered\n%s\nwant %s", c.who.Name, out, c.want)

@@ -165,8 +165,8 @@ func (m *Manager) floating(rt *route, p *plan, links map[string]link) (*plan, fl
 	return &out, f, nil
 }
 
-// Floating returns the floating addresses that are on interfaces of the node, as requests to the hosts there: Bridge is the interface. Those
-// that are left out are not among them.
+// Floating returns the floating addresses that are on interfaces of the node, as requests to the hosts there: Bridge is the
+// interface. Those that are left out are not among them.
 func (m *Manager) Floating() ([]seedbed.AddressProbe, error) {
 	m.mu.Lock()
 	wanted := m.applied != nil && m.applied.floats()

@@ -164,7 +164,9 @@ func (s *Store) FreeAddr(ctx context.Context, network string, mac seedbed.MAC, w
 // FreeSecondary returns the secondary addresses that a NIC of an instance would get now which asks for some: those that it names, and free
 // ones for the others; see readdress. It returns ErrInvalid for one that the NIC cannot have, ErrInUse for one that another NIC has, and
 // ErrFull if too few are free.
-func (s *Store) FreeSecondary(ctx context.Context, inst seedbed.Instance, nic seedbed.NIC, asks []netip.Addr) (all []netip.Addr, err error) {
+func (s *Store) FreeSecondary(
+	ctx context.Context, inst seedbed.Instance, nic seedbed.NIC, asks []netip.Addr,
+) (all []netip.Addr, err error) {
 	n, err := s.Network(ctx, nic.Network)
 	if err != nil {
 		return nil, err

@@ -154,7 +154,8 @@ the instance asks the hosts of a bridged network first, and an address that one 
 		ValidArgsFunction: a.Completion(cli.Instances),
 	}
 	nic = cli.NICFlag(c, "give them to", cli.LowestNIC)
-	c.Flags().BoolVar(&take, "take", false, "take those ADDRESSes that another NIC of the project has as secondary ones from it, without asking hosts")
+	c.Flags().BoolVar(&take, "take", false,
+		"take those ADDRESSes that another NIC of the project has as secondary ones from it, without asking hosts")
 	c.Flags().IntVar(&count, "count", 0, "give it `N` that are free, besides those ADDRESSes (default: 1 without any)")
 	c.Flags().IntVar(&count6, "count6", 0, "give it `N` IPv6 addresses that are free, besides the others")
 	return c

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"seedbed"
+	"seedbed/internal/sample"
 	"seedbed/netcfg/netnstest"
 )
 
@@ -242,4 +245,62 @@ func TestHostileFrames(t *testing.T) {
 		}
 	}
 	t.Log(table.String())
+}
+
+// random returns a frame of guest 1 that breaks one of its bounds in a random way: the source of the frame, the source of its IPv4 or IPv6
+// packet, the sender of its ARP packet, or its type.
+func random(rng *rand.Rand) []byte {
+	some := func(n int) []byte {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(rng.Uint32())
+		}
+		return b
+	}
+	to := []seedbed.MAC{broadcast, mac2, network0().MAC}[rng.IntN(3)]
+	to4 := []netip.Addr{everybody, ip2, gw}[rng.IntN(3)]
+	// Neither is the guest's own address, nor the one of a host without an address.
+	from4 := netip.AddrFrom4([4]byte{byte(1 + rng.IntN(9)), byte(rng.Uint32()), byte(rng.Uint32()), byte(rng.Uint32())})
+	if rng.IntN(2) == 0 {
+		from4 = []netip.Addr{ip2, gw, everybody}[rng.IntN(3)]
+	}
+	switch rng.IntN(5) {
+	case 0:
+		from := seedbed.MAC(some(6))
+		from[0], from[5] = from[0]&^1|2, mac1[5]+1
+		return ether(to, from, unix.ETH_P_IP, fineUDP)
+	case 1:
+		return ether(to, mac1, unix.ETH_P_IP, ip4(from4, to4, byte(rng.Uint32()), 0, some(8+rng.IntN(64))))
+	case 2:
+		return ether(to, mac1, unix.ETH_P_ARP, arp(uint16(1+rng.IntN(2)), mac1, from4, to4))
+	case 3:
+		from := netip.AddrFrom16([16]byte(append([]byte{0x20, 1}, some(14)...)))
+		return ether(to, mac1, unix.ETH_P_IPV6, ip6From(from, linkLocalOf(mac2), byte(rng.Uint32()), some(8+rng.IntN(64))))
+	}
+	typ := uint16(rng.Uint32())
+	if typ == unix.ETH_P_IP || typ == unix.ETH_P_IPV6 || typ == unix.ETH_P_ARP {
+		typ++
+	}
+	return ether(to, mac1, typ, some(46+rng.IntN(64)))
+}
+
+// TestManyHostileFrames sends random frames of a guest that it may not send, a million of them with SEEDBED_LONG. Nobody sees one, none is
+// answered, and what the guest may send between them arrives at its neighbour and is answered by the node (see seeAny).
+func TestManyHostileFrames(t *testing.T) {
+	h := newHostile(t)
+	count, seed := 10_000, uint64(time.Now().UnixNano())
+	if sample.Long() {
+		count = 1_000_000
+	}
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for sent := 0; sent < count && !t.Failed(); {
+		var frames [][]byte
+		for range 512 {
+			frames = append(frames, random(rng))
+		}
+		if seen, which := h.seeAny(frames); seen != nobody {
+			t.Errorf("seed %d, frames %d to %d: seen by %s: % x", seed, sent, sent+len(frames), seen, which)
+		}
+		sent += len(frames)
+	}
 }

@@ -151,8 +151,8 @@ func (r *router) changeFree(ctx context.Context, name seedbed.InstanceName, req 
 }
 
 // probed returns a request with the free secondary addresses that it asks for, if hosts which Seedbed does not know may use
-// addresses of the network. It returns ErrConflict if one of them uses an address that the request assigns, and ErrUnavailable if they cannot be asked. It
-// asks no host about what is taken from another NIC, whose guest would answer.
+// addresses of the network. It returns ErrConflict if one of them uses an address that the request assigns, and ErrUnavailable if
+// they cannot be asked. It asks no host about what is taken from another NIC, whose guest would answer.
 func (r *router) probed(ctx context.Context, name seedbed.InstanceName, req wire.InstanceChange) (wire.InstanceChange, error) {
 	if r.Probe == nil || req.Take || len(req.Assign) == 0 && req.AssignCount == 0 && req.AssignCount6 == 0 {
 		return req, nil

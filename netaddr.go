@@ -334,9 +334,9 @@ func (n Network) checkUplink(bad complaint) error {
 	case n.Identity == IdentityMAC:
 		return bad("identity is mac, which any host can forge on a %s network: expected tap", n.Kind)
 	case !n.Addressed() && (n.Prefix != netip.Prefix{} || n.Gateway.IsValid() || n.DHCP || n.Range.First.IsValid() || len(n.Kept) > 0 ||
-		len(n.Reservations) > 0 || len(n.Routes) > 0 || n.BootFile != "" || n.Prefix6.IsValid()):
+		len(n.Reservations) > 0 || len(n.Routes) > 0 || n.BootFile != ""):
 		return bad("without a prefix, its addresses come from elsewhere: " +
-			"expected no gateway, DHCP, range, kept addresses, reservations, routes, boot file and IPv6 prefix")
+			"expected no gateway, DHCP, range, kept addresses, reservations, routes and boot file")
 	case n.Kind == NetworkDirect:
 		return n.checkDirect(bad)
 	}

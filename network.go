@@ -21,7 +21,7 @@ const (
 	// out no default route.
 	NetworkIsolated NetworkKind = "isolated"
 	// NetworkBridged: guests are hosts of the network that the node reaches by an interface, the uplink. That
-	// network has its own routers. Addresses come from Seedbed or, without a prefix, from its DHCP server.
+	// network has its own routers. Addresses come from Seedbed or, without any prefix, from its DHCP server.
 	NetworkBridged NetworkKind = "bridged"
 	// NetworkDirect is as bridged, without a bridge: QEMU is at the uplink itself, by macvtap, or the guest has a virtual function
 	// of it. Nothing of Seedbed is in between: no service of the node, no filters.
@@ -48,7 +48,7 @@ type Network struct {
 	MAC MAC `json:"mac"`
 	// Prefix is the subnet of the guests, and Gateway the bridge's address in it. An isolated network's
 	// gateway is the address of DHCP alone. A bridged network's is a router that is not Seedbed's. It may
-	// have none, and no prefix.
+	// have none, and no prefix, of IPv4 or at all.
 	Prefix  netip.Prefix `json:"prefix"`
 	Gateway netip.Addr   `json:"gateway"`
 	// Uplink is the interface of each node by which guests of a bridged network reach it: a bridge of the
@@ -225,8 +225,10 @@ func (n Network) checkPrefix(bad complaint) error {
 }
 
 // Addressed reports whether Seedbed gives the NICs of the network their addresses. Only a bridged or direct network
-// may have them from elsewhere.
-func (n Network) Addressed() bool { return !n.Kind.OnWire() || n.Prefix.IsValid() }
+// may have them from elsewhere: one without any prefix.
+func (n Network) Addressed() bool {
+	return !n.Kind.OnWire() || n.Prefix.IsValid() || n.Prefix6.IsValid()
+}
 
 // Only6 reports whether the NICs of the network have IPv6 addresses alone.
 func (n Network) Only6() bool { return n.Addressed() && !n.Prefix.IsValid() }

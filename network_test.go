@@ -119,15 +119,19 @@ func TestNetworkCheck(t *testing.T) {
 		{"link-local IPv6 prefix", func(n *seedbed.Network) { n.Prefix6 = prefix("fe80::/64") }, "expected none in fe80::/10"},
 		{"the IPv6 prefix of metadata", func(n *seedbed.Network) { n.Prefix6 = prefix("fd00:ec2::/64") }, "expected none in fd00:ec2::/64"},
 		{"SLAAC without a prefix", func(n *seedbed.Network) { n.SLAAC = true }, "without an IPv6 prefix"},
-		{"IPv6 without IPv4", func(n *seedbed.Network) {
-			n.Kind, n.Uplink, n.Prefix, n.Gateway = seedbed.NetworkBridged, "eno1", netip.Prefix{}, netip.Addr{}
-			n.Prefix6 = prefix("fd12:3456:789a:1::/64")
-		}, "without a prefix, its addresses come from elsewhere"},
 		{"IPv6 alone", alone6, ""},
 		{"IPv6 alone, bridged", func(n *seedbed.Network) {
 			alone6(n)
-			n.Kind, n.Uplink, n.DNS = seedbed.NetworkBridged, "eno1", nil
-		}, "without a prefix, its addresses come from elsewhere"},
+			n.Kind, n.Uplink, n.DNS, n.DHCP = seedbed.NetworkBridged, "eno1", []netip.Addr{seedbed.ResolverAddr}, true
+		}, ""},
+		{"IPv6 alone, bridged, with an IPv4 router", func(n *seedbed.Network) {
+			alone6(n)
+			n.Kind, n.Uplink, n.Gateway = seedbed.NetworkBridged, "eno1", addr("10.9.0.1")
+		}, "without an IPv4 prefix, it cannot have gateway 10.9.0.1"},
+		{"IPv6 alone, direct", func(n *seedbed.Network) {
+			alone6(n)
+			n.Kind, n.Uplink, n.Mode, n.DNS = seedbed.NetworkDirect, "eno1", seedbed.DirectBridge, nil
+		}, ""},
 		{"NAT of IPv6 alone", func(n *seedbed.Network) { alone6(n); n.Kind, n.NAT = seedbed.NetworkNAT, true }, ""},
 		{"no prefix", func(n *seedbed.Network) { n.Prefix, n.Gateway = netip.Prefix{}, netip.Addr{} }, "it has no prefix"},
 		{"gateway of IPv6 alone", func(n *seedbed.Network) { alone6(n); n.Gateway = addr("10.9.0.1") }, "it cannot have gateway 10.9.0.1"},

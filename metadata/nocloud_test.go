@@ -31,6 +31,9 @@ func TestNoCloudNetwork(t *testing.T) {
 		n.Kind, n.Prefix, n.Gateway, n.DNS = seedbed.NetworkRouted, netip.Prefix{}, netip.Addr{}, []netip.Addr{seedbed.ResolverAddr}
 	}
 	wire := seedbed.Network{Name: "wire", Kind: seedbed.NetworkBridged, Uplink: "br0"}
+	wire6, plant6 := only6, onlyFixed6 // on a wire
+	wire6.Name, wire6.Kind, wire6.Uplink = "wire6", seedbed.NetworkBridged, "br0"
+	plant6.Name, plant6.Kind, plant6.Uplink, plant6.DNS = "plant6", seedbed.NetworkDirect, "br0", nil
 	nic := func(n byte, network, a string) seedbed.GuestNIC {
 		g := seedbed.GuestNIC{MAC: seedbed.MAC{0x52, 0x54, 0, 0x12, 0x34, n}, Network: network}
 		if a != "" {
@@ -82,6 +85,10 @@ func TestNoCloudNetwork(t *testing.T) {
 			"nic0": map[string]any{"match": match("10"), "dhcp4": false, "addresses": []any{"fd12:3456:789a:1:5054:ff:fe12:3410/64"},
 				"nameservers": map[string]any{"addresses": []any{"fd00:ec2::253"}}},
 		}},
+		{"IPv6 alone, on a wire", []seedbed.GuestNIC{nic(0x10, "wire6", ""), nic(0x11, "plant6", "")}, map[string]any{
+			"nic0": map[string]any{"match": match("10"), "dhcp4": false, "dhcp6": true},
+			"nic1": map[string]any{"match": match("11"), "dhcp4": false, "addresses": []any{"fd12:3456:789a:1:5054:ff:fe12:3411/64"}},
+		}},
 		{"three", []seedbed.GuestNIC{nic(0x10, "lan", "10.9.0.7"), nic(0x11, "fixed", "10.8.0.7"), nic(0x12, "lan", "10.9.0.8")}, map[string]any{
 			"nic0": map[string]any{"match": match("10"), "dhcp4": true, "dhcp4-overrides": map[string]any{"route-metric": uint64(100)}},
 			"nic1": map[string]any{"match": match("11"), "dhcp4": false, "addresses": []any{"10.8.0.7/24"},
@@ -92,7 +99,7 @@ func TestNoCloudNetwork(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			view := View{Guest: seedbed.Guest{NICs: tt.nics},
-				Networks: []seedbed.Network{lan, fixed, wire, lan6, slaac, fixed6, peered, only6, onlyFixed6}}
+				Networks: []seedbed.Network{lan, fixed, wire, lan6, slaac, fixed6, peered, only6, onlyFixed6, wire6, plant6}}
 			body, _, ok := Render(view, "/nocloud/network-config")
 			if !ok || tt.want == nil {
 				if !ok || len(body) > 0 {

@@ -138,7 +138,10 @@ func bridgeSets() []set {
 		}},
 		some(mayAddress, func(n *seedbed.Network, t *port) bool { return n.Allow.Addresses || !n.Addressed() }),
 		some(onWire, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged }),
-		some(ownDHCP, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged && n.DHCP }),
+		// With IPv6 alone, no server may answer: the guest could send nothing from the address that it got.
+		some(ownDHCP, func(n *seedbed.Network, _ *port) bool {
+			return n.Kind == seedbed.NetworkBridged && (n.DHCP || n.Only6())
+		}),
 		some(ownDHCP6, func(n *seedbed.Network, _ *port) bool {
 			return n.Kind == seedbed.NetworkBridged && n.DHCP && n.Prefix6.IsValid()
 		}),

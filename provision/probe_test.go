@@ -70,6 +70,16 @@ func TestProbe(t *testing.T) {
 		t.Errorf("left: %v, %v", all, err)
 	}
 
+	lan6 := lan
+	lan6.Name, lan6.Bridge, lan6.MAC, lan6.Prefix, lan6.Uplink = "lan6", "sb-lan6", seedbed.NewMAC(), netip.Prefix{}, "br6"
+	_, err = l.db.CreateNetwork(ctx, lan6)
+	l.ok(err)
+	l.runUntil(create(seedbed.NICRequest{Network: "lan6"}), seedbed.JobSucceeded)
+	if p := *asked.Load(); len(p) != 1 || len(p[0].Addrs) != 1 || p[0].Addrs[0] != lan6.Addr6(p[0].MAC) {
+		t.Errorf("asked %+v; want the only address of the NIC", p)
+	}
+	remove()
+
 	second := seedbed.NICRequest{Network: "lan", Addr: netip.MustParseAddr("10.79.0.9"), Secondary: []netip.Addr{taken}}
 	if job = l.runUntil(create(second), seedbed.JobRolledBack); !strings.Contains(job.Error, refusal) {
 		t.Errorf("with a secondary address that is used, the job says %q; want %q", job.Error, refusal)

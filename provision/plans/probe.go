@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"seedbed"
@@ -44,9 +45,10 @@ func (t *task) probe(ctx context.Context, inst seedbed.Instance) error {
 			continue
 		}
 		p := seedbed.AddressProbe{Bridge: network.Bridge, MAC: nic.MAC}
-		p.Addrs = append(append(p.Addrs, nic.Addr), nic.Secondary...)
-		if a := network.Addr6(nic.MAC); a.IsValid() {
-			p.Addrs = append(p.Addrs, a)
+		for _, a := range append([]netip.Addr{nic.Addr, network.Addr6(nic.MAC)}, nic.Secondary...) {
+			if a.IsValid() {
+				p.Addrs = append(p.Addrs, a)
+			}
 		}
 		asked, names[network.Bridge] = append(asked, p), network.Name
 	}

@@ -234,6 +234,9 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 		if n.Kind != was.Kind && (n.Kind.OnWire() || was.Kind.OnWire()) {
 			return seedbed.Errorf(seedbed.ErrInvalid, "network %q is %s and cannot become %s: make another network", n.Name, was.Kind, n.Kind)
 		}
+		if n.Addressed() != was.Addressed() {
+			return changesSource(was)
+		}
 		if err := cmp.Or(n.Check(), n.CheckACLs()); err != nil {
 			return err
 		}
@@ -286,6 +289,17 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 		return s.touch(ctx, tx)
 	})
 	return n, err
+}
+
+// changesSource returns the error of a change by which the guests of a network on a wire would have their addresses from elsewhere, or
+// no longer.
+func changesSource(was seedbed.Network) error {
+	if was.Addressed() {
+		return seedbed.Errorf(seedbed.ErrInvalid, "network %q cannot lose its only prefix, since its guests would have their addresses from "+
+			"elsewhere then: make another network", was.Name)
+	}
+	return seedbed.Errorf(seedbed.ErrInvalid, "network %q cannot get a prefix, since its guests have their addresses from elsewhere: "+
+		"make another network", was.Name)
 }
 
 // changedNetwork reads a network with its publication, and locks its row. It returns ErrNotFound.

@@ -113,8 +113,8 @@ const kinds = `A network is of one of these kinds:
             addresses; the routers around the nodes must know the way
   isolated  guests reach each other and the services of their node alone
   bridged   guests are hosts of the network behind --uplink, a bridge of the node or an
-            interface that it does not use itself, tagged with --vlan; without --prefix,
-            addresses come from the DHCP server of that network
+            interface that it does not use itself, tagged with --vlan; without --prefix
+            and --prefix6, addresses come from the DHCP server of that network
   direct    as bridged, without a bridge: guests are at --uplink by macvtap, or have a
             virtual function of it (--mode sriov); no node serves or filters them
 

@@ -1,0 +1,84 @@
+//go:build integration
+
+package guestplane
+
+import (
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"seedbed"
+	"seedbed/netcfg/netnstest"
+)
+
+// TestIPv6BridgedAlone: on a bridged network with IPv6 alone, guests have addresses of the node, with which hosts on the wire reach them.
+// No other server gives them an IPv4 address, from which they could send nothing.
+func TestIPv6BridgedAlone(t *testing.T) {
+	p := realPlane(t)
+	far, bare := onWire(t), netnstest.New(t)
+	netnstest.Veth(t, "wire1", bare, "52:54:00:ee:00:03")
+	netnstest.Run(t, "ip", "link", "set", "wire1", "master", "br0")
+	far.Run(t, "sysctl", "-w", "net.ipv6.conf.eth0.accept_dad=0", "net.ipv6.conf.all.forwarding=1")
+	router := prefix6.Addr().Next().String()
+	for _, a := range []string{"fe80::9/64", router + "/64"} {
+		far.Run(t, "ip", "-6", "addr", "add", a, "dev", "eth0", "nodad")
+	}
+	far.Run(t, "ip", "addr", "add", "10.79.0.1/24", "dev", "eth0")
+	advertises(t, far, "prefix "+prefix6.String()+" { AdvAutonomous off; };")
+	conf := file(t, "udhcpd.conf", "start 10.79.0.100\nend 10.79.0.150\ninterface eth0\nlease_file "+file(t, "leases", "")+"\npidfile "+
+		filepath.Join(t.TempDir(), "pid")+"\noption subnet 255.255.255.0\n")
+	far.Do(func() {
+		netnstest.Background(t, "sh", "-c", `busybox udhcpd -f "$0" & echo started; cat >/dev/null; kill $!; wait`, conf)
+	})
+	n := network6(seedbed.NetworkBridged)
+	n.Name, n.Bridge, n.Uplink, n.Prefix, n.Gateway = "lan", "sb-lan", "br0", netip.Prefix{}, netip.Addr{}
+	n.NetworkOptions.Range = seedbed.AddrRange{}
+	if err := n.Check(); err != nil {
+		t.Fatal(err)
+	}
+	g := record(7, "lan", "10.77.0.7")
+	g.NICs[0].Addr = netip.Addr{}
+	serveState(t, p, stateWith([]seedbed.Network{n}, g))
+	who := boot6(t, g, n.Bridge)
+	own := n.Addr6(g.NICs[0].MAC).String()
+	eventually(t, func() string {
+		return cmp.Diff("fd00:ec2::253, fd00:ec2::254, fd12:3456:789a:1::/64, default via fe80::9", who.routes6(t))
+	})
+	who.served(t, "with a link-local address alone", ask6, ask6link)
+	if d := cmp.Diff("got "+own+" resolvers fd00:ec2::253 search lan.internal.", who.leased6(t)); d != "" {
+		t.Errorf("DHCPv6 (-want +got):\n%s", d)
+	}
+	who.served(t, "with its address", ask6, ask6link)
+	if got := who.asks(t, "udp", "[fd00:ec2::253]", "guest-7.lan.internal.", dns.TypeAAAA); got != own {
+		t.Errorf("its name has the address %s, want %s", got, own)
+	}
+	if !pings(t, who.ns, router) || !pings(t, far, own) {
+		t.Error("the guest and the host on the wire do not reach each other")
+	}
+	if who.pingsFrom(t, "fd12:3456:789a:1::99") {
+		t.Error("the guest gets an echo at another's address")
+	}
+
+	leased := func(ns *netnstest.Namespace) string {
+		var out []byte
+		ns.Do(func() { // it fails if it has no lease
+			out, _ = exec.Command("busybox", "udhcpc", "-i", "eth0", "-n", "-q", "-f", "-t", "3", "-T", "1", "-s", "/bin/true").CombinedOutput()
+		})
+		return string(out)
+	}
+	if out := leased(bare); !strings.Contains(out, "lease of 10.79.0.1") {
+		t.Errorf("a host on the wire has no lease:\n%s", out)
+	}
+	for _, dhcp := range []bool{true, false} {
+		n.DHCP = dhcp
+		serveState(t, p, stateWith([]seedbed.Network{n}, g))
+		if out := leased(who.ns); strings.Contains(out, "lease of") || !strings.Contains(out, "no lease") {
+			t.Errorf("DHCP %t: the guest is given an IPv4 address:\n%s", dhcp, out)
+		}
+	}
+}

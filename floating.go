@@ -68,7 +68,9 @@ func (n Network) assignable() (size int64) {
 		out = append(out, AddrRange{n.Gateway, n.Gateway})
 	}
 	for _, r := range n.Reservations {
-		out = append(out, AddrRange{r.Addr, r.Addr})
+		if r.Addr.Is4() {
+			out = append(out, AddrRange{r.Addr, r.Addr})
+		}
 	}
 	slices.SortFunc(out, func(a, b AddrRange) int { return a.First.Compare(b.First) })
 	within := n.assigned()

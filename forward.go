@@ -290,6 +290,38 @@ func DirectModes() []string {
 	return []string{DirectBridge, DirectVEPA, DirectPrivate, DirectPassthrough, DirectSRIOV}
 }
 
+// checkUplink checks what only networks with an uplink have, and lack.
+func (n Network) checkUplink(bad complaint) error {
+	switch {
+	case n.Kind != NetworkDirect && n.Mode != "":
+		return bad("mode is for direct networks: expected none for a %s one", n.Kind)
+	case !n.Kind.OnWire() && (n.Uplink != "" || n.VLAN != 0):
+		return bad("a %s network has no uplink and no VLAN: expected the kind bridged or direct with them", n.Kind)
+	case n.Kind != NetworkBridged && n.NoProbe:
+		return bad("no_probe is for bridged networks: nobody is asked in a %s one", n.Kind)
+	case !n.Kind.OnWire():
+		return nil
+	case n.Uplink == "":
+		return bad("uplink is missing: expected the interface by which the nodes reach it")
+	case !ValidInterface(n.Uplink) || n.Uplink == n.Bridge:
+		return bad("uplink %q is not another interface: expected the name of one, of 1 to %d characters without blanks, '/' or ':'",
+			Clip(n.Uplink), ifnameSize)
+	case n.VLAN < 0 || n.VLAN > maxVLAN:
+		return bad("VLAN %d: expected 1 to %d, or 0 for none", n.VLAN, maxVLAN)
+	case n.Kind == NetworkBridged && !n.Addressed() && slices.Contains(n.DNS, ResolverAddr):
+		return bad("without a prefix, it has no resolver at %s: expected others", ResolverAddr)
+	case n.Identity == IdentityMAC:
+		return bad("identity is mac, which any host can forge on a %s network: expected tap", n.Kind)
+	case !n.Addressed() && (n.Prefix != netip.Prefix{} || n.Gateway.IsValid() || n.DHCP || n.Range.First.IsValid() || len(n.Kept) > 0 ||
+		len(n.Reservations) > 0 || len(n.Routes) > 0 || n.BootFile != ""):
+		return bad("without a prefix, its addresses come from elsewhere: " +
+			"expected no gateway, DHCP, range, kept addresses, reservations, routes and boot file")
+	case n.Kind == NetworkDirect:
+		return n.checkDirect(bad)
+	}
+	return nil
+}
+
 // checkDirect refuses what nobody would do in a direct network: nothing of Seedbed is between its guests and the uplink.
 func (n Network) checkDirect(bad complaint) error {
 	switch {

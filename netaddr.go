@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Reservation is an address of a network that only the NIC with a MAC address gets.
+// Reservation is an address of a network that only the NIC with a MAC address gets. A MAC address may have one of each version of IP.
 type Reservation struct {
 	MAC  MAC        `json:"mac"`
 	Addr netip.Addr `json:"addr"`
@@ -18,12 +18,12 @@ type Reservation struct {
 	Description string `json:"description,omitempty"`
 }
 
-// Asks returns the address that a new NIC asks for: want or, if that is the zero Addr, the one that is reserved for its MAC
+// Asks returns the IPv4 address that a new NIC asks for: want or, if that is the zero Addr, the one that is reserved for its MAC
 // address. It returns the zero Addr if the NIC gets any, and ErrInvalid if it cannot have what it asks for.
 func (n Network) Asks(mac MAC, want netip.Addr) (netip.Addr, error) {
 	for _, r := range n.Reservations {
 		switch {
-		case !want.IsValid() && r.MAC == mac:
+		case !want.IsValid() && r.MAC == mac && r.Addr.Is4():
 			return r.Addr, nil
 		case want.IsValid() && r.Addr == want && r.MAC != mac:
 			return want, Errorf(ErrInvalid, "address %s of network %q is reserved for the MAC address %s", want, n.Name, r.MAC)
@@ -57,46 +57,93 @@ func (n Network) Adds(mac MAC, a netip.Addr) error {
 		return err
 	}
 	if !n.Prefix6.Contains(a) {
-		of := "a network with an IPv6 prefix"
-		if n.Prefix6.IsValid() {
-			of = n.Prefix6.String()
-		}
-		return Errorf(ErrInvalid, "address %s cannot be a guest's in network %q: expected one of %s", a, n.Name, of)
+		return Errorf(ErrInvalid, "address %s cannot be a guest's in network %q: %s", a, n.Name, n.expected6())
 	}
-	whose := ""
-	owner, first := MACOf(a)
-	switch id := a.As16(); {
-	case a == n.Gateway6() || a == n.NodeAddr6():
-		whose = "the node's"
-	case a == n.Prefix6.Addr():
-		whose = "that of all routers there (RFC 4291 2.6.1)"
-	case [7]byte(id[8:15]) == [7]byte{0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff} && id[15] >= 0x80:
-		whose = "reserved for groups of hosts (RFC 2526)"
-	case first:
+	whose := n.notFree6(a)
+	if owner, first := n.FirstOf(a); whose == "" && first {
 		whose = "the first one of the NIC with the MAC address " + owner.String()
-	default:
+	}
+	if whose == "" {
 		return nil
 	}
 	return Errorf(ErrInvalid, "address %s cannot be a secondary one in network %q: it is %s", a, n.Name, whose)
 }
 
-// Reserve removes the reservations of some MAC addresses, and then adds others. It returns ErrNotFound if one of these MAC
+// notFree6 says whose an address of Prefix6 is that no NIC ever gets, and that one may have which has no reservation; empty for any other.
+func (n Network) notFree6(a netip.Addr) string {
+	owner, first := MACOf(a)
+	switch id := a.As16(); {
+	case a == n.Gateway6() || a == n.NodeAddr6():
+		return "the node's"
+	case a == n.Prefix6.Addr():
+		return "that of all routers there (RFC 4291 2.6.1)"
+	case [7]byte(id[8:15]) == [7]byte{0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff} && id[15] >= 0x80:
+		return "reserved for groups of hosts (RFC 2526)"
+	case first:
+		return "the first one of the NIC with the MAC address " + owner.String()
+	}
+	return ""
+}
+
+// Asks6 returns the MAC address of a new NIC that asks for want as its IPv6 address: mac or, if that is the zero MAC, the one for which
+// want is reserved. It returns ErrInvalid if no NIC, or not the one with that MAC address, has this address.
+func (n Network) Asks6(mac MAC, want netip.Addr) (MAC, error) {
+	owner, first := n.FirstOf(want)
+	switch {
+	case first && (mac == owner || mac == MAC{}):
+		return owner, nil
+	case first:
+		return mac, Errorf(ErrInvalid, "address %s of network %q is the first one of the NIC with the MAC address %s, and not of %s", want, n.Name,
+			owner, mac)
+	case !n.Prefix6.Contains(want):
+		return mac, Errorf(ErrInvalid, "address %s cannot be a guest's in network %q: %s", want, n.Name, n.expected6())
+	}
+	return mac, Errorf(ErrInvalid, "address %s is not reserved in network %q, and NICs ask only for IPv6 addresses that are: reserve it for "+
+		"a MAC address first (seedbed network reserve %s MAC %[1]s)", want, n.Name, ShortName(n.Name))
+}
+
+// expected6 says of what IPv6 addresses of guests are.
+func (n Network) expected6() string {
+	if n.Prefix6.IsValid() {
+		return "expected one of " + n.Prefix6.String()
+	}
+	return "expected one of a network with an IPv6 prefix"
+}
+
+// takes6 returns ErrInvalid unless an IPv6 address can be reserved for a MAC address.
+func (n Network) takes6(mac MAC, a netip.Addr) error {
+	whose := ""
+	switch owner, first := MACOf(a); {
+	case !n.Prefix6.Contains(a):
+		return Errorf(ErrInvalid, "address %s cannot be reserved in network %q: %s", a, n.Name, n.expected6())
+	case n.SLAAC:
+		return Errorf(ErrInvalid, "address %s cannot be reserved in network %q, whose guests make their IPv6 addresses of their MAC addresses "+
+			"(slaac): only those that ask DHCPv6 can have others", a, n.Name)
+	case !first || owner != mac:
+		whose = n.notFree6(a)
+	}
+	if whose == "" {
+		return nil
+	}
+	return Errorf(ErrInvalid, "address %s cannot be reserved in network %q: it is %s", a, n.Name, whose)
+}
+
+// Reserve removes the reservations of some MAC addresses, of both versions of IP, and then adds others. It returns ErrNotFound if one of these MAC
 // addresses has none. The caller checks the network.
 func (n *Network) Reserve(add []Reservation, remove []MAC) error {
 	for _, mac := range remove {
-		at := slices.IndexFunc(n.Reservations, func(r Reservation) bool { return r.MAC == mac })
-		if at < 0 {
+		if !slices.ContainsFunc(n.Reservations, func(r Reservation) bool { return r.MAC == mac }) {
 			return Errorf(ErrNotFound, "network %q has no reservation for the MAC address %s", n.Name, mac)
 		}
-		n.Reservations = slices.Concat(n.Reservations[:at], n.Reservations[at+1:])
+		n.Reservations = slices.DeleteFunc(slices.Clone(n.Reservations), func(r Reservation) bool { return r.MAC == mac })
 	}
 	n.Reservations = slices.Concat(n.Reservations, add)
 	slices.SortFunc(n.Reservations, func(a, b Reservation) int { return a.Addr.Compare(b.Addr) })
 	return nil
 }
 
-// reserved reports whether an address is reserved.
-func (n Network) reserved(a netip.Addr) bool {
+// Reserves reports whether an address is reserved.
+func (n Network) Reserves(a netip.Addr) bool {
 	return slices.ContainsFunc(n.Reservations, func(r Reservation) bool { return r.Addr == a })
 }
 
@@ -107,22 +154,30 @@ func (n Network) checkReservations(bad complaint) error {
 	if len(n.Reservations) > maxReservations {
 		return bad("%d reservations: expected at most %d", len(n.Reservations), maxReservations)
 	}
-	macs, addrs := map[MAC]bool{}, map[netip.Addr]bool{}
+	type owner struct {
+		mac MAC
+		v6  bool
+	}
+	owners, addrs := map[owner]bool{}, map[netip.Addr]bool{}
 	for _, r := range n.Reservations {
 		switch {
 		case r.MAC[0]&1 != 0 || r.MAC == MAC{}:
 			return bad("an address is reserved for %s, which is not a unicast MAC address", r.MAC)
-		case macs[r.MAC]:
+		case owners[owner{r.MAC, r.Addr.Is6()}]:
 			return Errorf(ErrExists, "network %q has a reservation for the MAC address %s already", Clip(n.Name), r.MAC)
 		case addrs[r.Addr]:
 			return Errorf(ErrExists, "network %q has a reservation of the address %s already", Clip(n.Name), r.Addr)
 		case !line(r.Description):
 			return bad("the description of a reservation is not one line of at most %d bytes", maxDescription)
 		}
-		if err := n.Takes(r.Addr); err != nil {
+		takes := n.Takes
+		if r.Addr.Is6() {
+			takes = func(a netip.Addr) error { return n.takes6(r.MAC, a) }
+		}
+		if err := takes(r.Addr); err != nil {
 			return err
 		}
-		macs[r.MAC], addrs[r.Addr] = true, true
+		owners[owner{r.MAC, r.Addr.Is6()}], addrs[r.Addr] = true, true
 	}
 	return nil
 }
@@ -178,8 +233,8 @@ func (n Network) checkNo4(bad complaint) error {
 	switch {
 	case n.Gateway.IsValid():
 		has = "gateway " + n.Gateway.String()
-	case n.Range.First.IsValid() || len(n.Kept) > 0 || len(n.Reservations) > 0:
-		has = "range, kept addresses or reservations"
+	case n.Range.First.IsValid() || len(n.Kept) > 0 || slices.ContainsFunc(n.Reservations, func(r Reservation) bool { return r.Addr.Is4() }):
+		has = "range, kept addresses or reservations of IPv4 addresses"
 	case len(n.Floating) > 0 && !n.LendsOnly6():
 		has = "floating addresses of IPv4"
 	case len(n.Routes) > 0:
@@ -204,13 +259,39 @@ func (n Network) Without4() string {
 	return "whose addresses come from elsewhere"
 }
 
-// Addr6 returns the IPv6 address of the NIC with a MAC address, in Prefix6: the one that hosts choose of themselves, with the
-// modified EUI-64 of the MAC address as its interface identifier (RFC 4291 A). It is the zero Addr if there is no prefix.
+// Addr6 returns the first IPv6 address of the NIC with a MAC address, in Prefix6: the one that is reserved for it, or else the one that
+// hosts choose of themselves, with the modified EUI-64 of the MAC address as its interface identifier (RFC 4291 A). It is the zero
+// Addr if there is no prefix.
 func (n Network) Addr6(m MAC) netip.Addr {
 	if !n.Prefix6.IsValid() {
 		return netip.Addr{}
 	}
+	for _, r := range n.Reserved6() {
+		if r.MAC == m {
+			return r.Addr
+		}
+	}
 	return n.addr6(m, 0xfffe)
+}
+
+// Reserved6 returns the reservations of IPv6 addresses, which are behind those of IPv4.
+func (n Network) Reserved6() []Reservation {
+	at := len(n.Reservations)
+	for at > 0 && n.Reservations[at-1].Addr.Is6() {
+		at--
+	}
+	return n.Reservations[at:]
+}
+
+// FirstOf returns the MAC address of the NIC that has an IPv6 address of Prefix6 as its first one. It returns false if none ever has.
+func (n Network) FirstOf(a netip.Addr) (m MAC, ok bool) {
+	for _, r := range n.Reserved6() {
+		if r.Addr == a {
+			return r.MAC, true
+		}
+	}
+	m, ok = MACOf(a)
+	return m, ok && n.Addr6(m) == a
 }
 
 // FreeAddr6 returns the i-th address that the NIC with a MAC address may get as a secondary one in Prefix6, from 1 on: its Addr6 with
@@ -228,7 +309,8 @@ func (n Network) addr6(m MAC, middle uint16) netip.Addr {
 	return netip.AddrFrom16(a)
 }
 
-// MACOf returns the MAC address that an IPv6 address follows from as Addr6 does. It returns false for any other address.
+// MACOf returns the MAC address that an IPv6 address follows from as Addr6 does without a reservation. It returns false for any other
+// address.
 func MACOf(a netip.Addr) (m MAC, ok bool) {
 	b := a.As16()
 	copy(m[:], []byte{b[8] ^ 2, b[9], b[10], b[13], b[14], b[15]})
@@ -309,36 +391,4 @@ func VXLANOverhead(node netip.Addr) int {
 		return 14 + 8 + 8 + 40
 	}
 	return 14 + 8 + 8 + 20
-}
-
-// checkUplink checks what only networks with an uplink have, and lack.
-func (n Network) checkUplink(bad complaint) error {
-	switch {
-	case n.Kind != NetworkDirect && n.Mode != "":
-		return bad("mode is for direct networks: expected none for a %s one", n.Kind)
-	case !n.Kind.OnWire() && (n.Uplink != "" || n.VLAN != 0):
-		return bad("a %s network has no uplink and no VLAN: expected the kind bridged or direct with them", n.Kind)
-	case n.Kind != NetworkBridged && n.NoProbe:
-		return bad("no_probe is for bridged networks: nobody is asked in a %s one", n.Kind)
-	case !n.Kind.OnWire():
-		return nil
-	case n.Uplink == "":
-		return bad("uplink is missing: expected the interface by which the nodes reach it")
-	case !ValidInterface(n.Uplink) || n.Uplink == n.Bridge:
-		return bad("uplink %q is not another interface: expected the name of one, of 1 to %d characters without blanks, '/' or ':'",
-			Clip(n.Uplink), ifnameSize)
-	case n.VLAN < 0 || n.VLAN > maxVLAN:
-		return bad("VLAN %d: expected 1 to %d, or 0 for none", n.VLAN, maxVLAN)
-	case n.Kind == NetworkBridged && !n.Addressed() && slices.Contains(n.DNS, ResolverAddr):
-		return bad("without a prefix, it has no resolver at %s: expected others", ResolverAddr)
-	case n.Identity == IdentityMAC:
-		return bad("identity is mac, which any host can forge on a %s network: expected tap", n.Kind)
-	case !n.Addressed() && (n.Prefix != netip.Prefix{} || n.Gateway.IsValid() || n.DHCP || n.Range.First.IsValid() || len(n.Kept) > 0 ||
-		len(n.Reservations) > 0 || len(n.Routes) > 0 || n.BootFile != ""):
-		return bad("without a prefix, its addresses come from elsewhere: " +
-			"expected no gateway, DHCP, range, kept addresses, reservations, routes and boot file")
-	case n.Kind == NetworkDirect:
-		return n.checkDirect(bad)
-	}
-	return nil
 }

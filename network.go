@@ -90,7 +90,8 @@ type NetworkOptions struct {
 	Range AddrRange `json:"range,omitzero"`
 	// Kept are addresses that no NIC gets: those of hosts that Seedbed does not know.
 	Kept []AddrRange `json:"kept,omitempty"`
-	// Reservations are in the order of their addresses, which other NICs do not get. NICs that exist keep theirs.
+	// Reservations are in the order of their addresses, which other NICs do not get. NICs that exist keep theirs. Those of IPv6 decide
+	// the first address; see Addr6.
 	Reservations []Reservation `json:"reservations,omitempty"`
 	// Floating are the addresses that the network lends to NICs, so that other hosts reach them. FloatingUplink is the
 	// interface of each node that answers for them, which may have another name on a node.
@@ -359,7 +360,7 @@ func (n Network) NextAddr(a netip.Addr) netip.Addr {
 		switch {
 		case i >= 0:
 			a = n.Kept[i].Last.Next()
-		case a == n.Gateway || n.reserved(a):
+		case a == n.Gateway || n.Reserves(a):
 			a = a.Next()
 		default:
 			return a

@@ -3,6 +3,7 @@ package seedbed_test
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -238,6 +239,40 @@ func TestAddr6(t *testing.T) {
 	if got, want := n.Gateway6(), netip.MustParseAddr("fd12:3456:789a:1::1"); got != want {
 		t.Errorf("Gateway6 = %s, want %s", got, want)
 	}
+	fixed, other := netip.MustParseAddr("fd12:3456:789a:1::50"), seedbed.MAC{0x52, 0x54, 0x00, 0x12, 0x34, 0x57}
+	n.Reservations = []seedbed.Reservation{{MAC: other, Addr: netip.MustParseAddr("10.9.0.50")}, {MAC: mac, Addr: fixed}}
+	if err := n.Check(); err != nil {
+		t.Error(err)
+	}
+	for m, want := range map[seedbed.MAC]netip.Addr{mac: fixed, other: netip.MustParseAddr("fd12:3456:789a:1:5054:ff:fe12:3457")} {
+		if got := n.Addr6(m); got != want {
+			t.Errorf("with a reservation, Addr6(%s) = %s, want %s", m, got, want)
+		}
+		if owner, ok := n.FirstOf(want); owner != m || !ok {
+			t.Errorf("FirstOf(%s) = %s, %t, want %s", want, owner, ok, m)
+		}
+	}
+	if owner, ok := n.FirstOf(netip.MustParseAddr("fd12:3456:789a:1:5054:ff:fe12:3456")); ok {
+		t.Errorf("what the NIC would have without its reservation is that of %s", owner)
+	}
+	for what, change := range map[string]func(){
+		"of the node":     func() { n.Reservations[1].Addr = netip.MustParseAddr("fd12:3456:789a:1::1") },
+		"of all routers":  func() { n.Reservations[1].Addr = n.Prefix6.Addr() },
+		"of another NIC":  func() { n.Reservations[1].Addr = netip.MustParseAddr("fd12:3456:789a:1:5054:ff:fe12:3457") },
+		"of elsewhere":    func() { n.Reservations[1].Addr = netip.MustParseAddr("fd12:3456:789a:2::50") },
+		"in disguise":     func() { n.Reservations[1].Addr = netip.MustParseAddr("::ffff:10.9.0.50") },
+		"with SLAAC":      func() { n.SLAAC = true },
+		"without another": func() { n.SLAAC, n.Prefix6 = false, netip.Prefix{} },
+	} {
+		was := n
+		n.Reservations = slices.Clone(n.Reservations)
+		change()
+		if err := n.Check(); !errors.Is(err, seedbed.ErrInvalid) {
+			t.Errorf("an address %s is reserved: %v", what, err)
+		}
+		n = was
+	}
+	n.Reservations = nil
 	n.Kind = seedbed.NetworkBridged
 	if got := n.Gateway6(); got.IsValid() {
 		t.Errorf("Gateway6 of a bridged network = %s, want none", got)

@@ -242,6 +242,16 @@ func TestPVCLeases(t *testing.T) {
 	}
 	s.pvc(t, call{"GET", "/network/default/lease", "", 200,
 		"[" + row("web1", "10.99.0.40") + "," + row("web1", i.NICs[0].Addr.String()) + "," + row("web1", "10.99.0.3") + "]"})
+	const mac = "52:54:00:00:00:61" // a reservation of IPv6 is neither shown nor removed
+	s.expect(t, "PATCH", "/networks/default", `{"reserve":[{"mac":"`+mac+`","addr":"fd12:3456:789a:9::61"}]}`, 200)
+	s.pvc(t, call{"POST", "/network/default/lease", "macaddress=" + mac + "&ipaddress=fd12:3456:789a:9::62", 400,
+		msg("ERROR: IP address 'fd12:3456:789a:9::62' is not valid!")})
+	s.pvc(t, call{"POST", "/network/default/lease", "macaddress=" + mac + "&ipaddress=10.99.0.61", 200,
+		msg("DHCP reservation '" + mac + "' added successfully!")})
+	s.pvc(t, call{"GET", "/network/default/lease/" + mac, "", 200,
+		`[{"hostname":"","ip4_address":"10.99.0.61","mac_address":"` + mac + `","timestamp":"static"}]`})
+	s.pvc(t, call{"DELETE", "/network/default/lease/" + mac, "", 200, msg("DHCP static reservation '" + mac + "' removed successfully!")})
+	s.expect(t, "GET", "/networks/default", "", 200, `"addr":"fd12:3456:789a:9::61"`)
 	s.pvc(t, call{"DELETE", "/network/default/lease/10.99.0.3", "", 400,
 		msg(`ERROR: The address 10.99.0.3 is a secondary one of VM web1: "seedbed address unassign" takes it away.`)})
 }

@@ -82,3 +82,40 @@ func TestIPv6BridgedAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestIPv6Reserved: the guest whose MAC address has a reservation gets that address by DHCPv6, and may use it, but not the one that would
+// follow from its MAC address. Its name has the reserved one.
+func TestIPv6Reserved(t *testing.T) {
+	p := realPlane(t)
+	n := network6(seedbed.NetworkNAT)
+	g, other := record(7, n.Name, "10.77.0.7"), record(8, n.Name, "10.77.0.8")
+	follows := n.Addr6(g.NICs[0].MAC).String()
+	serveState(t, p, stateWith([]seedbed.Network{n}, other)) // it comes to a network that is there
+	const own = "fd12:3456:789a:1::50"
+	n.Reservations = []seedbed.Reservation{{MAC: g.NICs[0].MAC, Addr: netip.MustParseAddr(own)}}
+	if err := n.Check(); err != nil {
+		t.Fatal(err)
+	}
+	serveState(t, p, stateWith([]seedbed.Network{n}, g, other))
+	who, next := boot6(t, g, n.Bridge), boot6(t, other, n.Bridge)
+	eventually(t, func() string { return cmp.Diff(true, strings.Contains(who.routes6(t), "default via")) })
+	for _, one := range []person{who, next} {
+		want := n.Addr6(one.NICs[0].MAC).String()
+		if d := cmp.Diff("got "+want+" resolvers fd00:ec2::253 search default.internal.", one.leased6(t)); d != "" {
+			t.Errorf("DHCPv6 of %s (-want +got):\n%s", one.Name, d)
+		}
+	}
+	for _, one := range []person{who, next} {
+		want := n.Addr6(one.NICs[0].MAC).String()
+		if got := next.asks(t, "udp", "[fd00:ec2::253]", one.Name+".default.internal.", dns.TypeAAAA); got != want {
+			t.Errorf("%s has the address %s, want %s", one.Name, got, want)
+		}
+	}
+	who.served(t, "with its address", ask6, ask6link)
+	if !pings(t, next.ns, own) || !pings(t, who.ns, n.Gateway6().String()) {
+		t.Error("the guest does not reach others, or is not reached")
+	}
+	if who.pingsFrom(t, follows) {
+		t.Error("the guest gets an echo at the address that follows from its MAC address")
+	}
+}

@@ -34,6 +34,7 @@ func TestNoCloudNetwork(t *testing.T) {
 	wire6, plant6 := only6, onlyFixed6 // on a wire
 	wire6.Name, wire6.Kind, wire6.Uplink = "wire6", seedbed.NetworkBridged, "br0"
 	plant6.Name, plant6.Kind, plant6.Uplink, plant6.DNS = "plant6", seedbed.NetworkDirect, "br0", nil
+	onlyFixed6.Reservations = []seedbed.Reservation{{MAC: seedbed.MAC{0x52, 0x54, 0, 0x12, 0x34, 0x13}, Addr: addr("fd12:3456:789a:1::50")}}
 	nic := func(n byte, network, a string) seedbed.GuestNIC {
 		g := seedbed.GuestNIC{MAC: seedbed.MAC{0x52, 0x54, 0, 0x12, 0x34, n}, Network: network}
 		if a != "" {
@@ -83,6 +84,10 @@ func TestNoCloudNetwork(t *testing.T) {
 		}},
 		{"IPv6 alone, without DHCP", []seedbed.GuestNIC{nic(0x10, "onlyFixed6", "")}, map[string]any{
 			"nic0": map[string]any{"match": match("10"), "dhcp4": false, "addresses": []any{"fd12:3456:789a:1:5054:ff:fe12:3410/64"},
+				"nameservers": map[string]any{"addresses": []any{"fd00:ec2::253"}}},
+		}},
+		{"a reserved IPv6 address", []seedbed.GuestNIC{nic(0x13, "onlyFixed6", "")}, map[string]any{
+			"nic0": map[string]any{"match": match("13"), "dhcp4": false, "addresses": []any{"fd12:3456:789a:1::50/64"},
 				"nameservers": map[string]any{"addresses": []any{"fd00:ec2::253"}}},
 		}},
 		{"IPv6 alone, on a wire", []seedbed.GuestNIC{nic(0x10, "wire6", ""), nic(0x11, "plant6", "")}, map[string]any{

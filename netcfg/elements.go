@@ -21,8 +21,8 @@ func (p *plan) digest() string {
 	}
 	h := sha256.New()
 	for _, n := range p.networks {
-		fmt.Fprintf(h, "network %s %s %v %s %t %t %s %v %v %d %s %s %v\n", n.Bridge, n.MAC, n.Allow, n.Kind, n.NAT, n.DHCP, n.Prefix, n.DNS,
-			n.NTP, n.VNI, n.Prefix6, n.Name, n.Peers)
+		fmt.Fprintf(h, "network %s %s %v %s %t %t %s %v %v %d %s %s %v %v\n", n.Bridge, n.MAC, n.Allow, n.Kind, n.NAT, n.DHCP, n.Prefix, n.DNS,
+			n.NTP, n.VNI, n.Prefix6, n.Name, n.Peers, n.Reserved6())
 	}
 	for _, b := range p.closed {
 		fmt.Fprintf(h, "closed %s\n", b)

@@ -34,6 +34,9 @@ func (r *router) leaseRows(ctx context.Context, who server.Caller, n seedbed.Net
 	reserved := map[string]*leaseRow{}
 	if seedbed.ProjectOf(n.Name) == who.Project {
 		for _, v := range n.Reservations {
+			if v.Addr.Is6() { // the rows have IPv4 addresses alone
+				break
+			}
 			all = append(all, leaseRow{v.Description, v.Addr.String(), v.MAC.String(), "static", false})
 		}
 	}
@@ -54,7 +57,7 @@ func (r *router) leaseRows(ctx context.Context, who server.Caller, n seedbed.Net
 	})
 	var others []leaseRow
 	for _, l := range leases {
-		if !l.Addr.IsValid() { // the rows have IPv4 addresses alone
+		if !l.Addr.IsValid() {
 			continue
 		}
 		if row := reserved[l.MAC.String()+" "+l.Addr.String()]; row != nil {
@@ -109,11 +112,11 @@ func (r *router) addLease(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if v.MAC, err = seedbed.ParseMAC(strings.ToLower(text)); err != nil {
 		return refused(fiber.StatusBadRequest, "ERROR: MAC address '%s' is not valid! Always use ':' as a separator.", seedbed.Clip(text))
 	}
-	if v.Addr, err = netip.ParseAddr(address); err != nil {
+	if v.Addr, err = netip.ParseAddr(address); err != nil || !v.Addr.Is4() {
 		return refused(fiber.StatusBadRequest, "ERROR: IP address '%s' is not valid!", seedbed.Clip(address))
 	}
 	_, err = r.Store.ChangeNetwork(ctx, n.Name, func(n *seedbed.Network) error {
-		if slices.ContainsFunc(n.Reservations, func(other seedbed.Reservation) bool { return other.MAC == v.MAC }) {
+		if slices.ContainsFunc(n.Reservations, func(other seedbed.Reservation) bool { return other.MAC == v.MAC && other.Addr.Is4() }) {
 			return refused(fiber.StatusBadRequest, "ERROR: A reservation with MAC '%s' already exists!", v.MAC)
 		}
 		return n.Reserve([]seedbed.Reservation{v}, nil)
@@ -137,13 +140,14 @@ func (r *router) removeLease(ctx context.Context, c *fiber.Ctx, _ *fields) error
 	}
 	is := func(l leaseRow) bool { return strings.EqualFold(l.MAC, text) || l.Hostname == text || l.Addr == text }
 	at := slices.IndexFunc(all, is)
+	reserved := len(n.Reservations) - len(n.Reserved6())
 	switch {
 	case at < 0 || text == "":
 		return refused(fiber.StatusBadRequest, "ERROR: No DHCP reservation or lease exists matching '%s'!", seedbed.Clip(text))
-	case at >= len(n.Reservations) && all[at].secondary:
+	case at >= reserved && all[at].secondary:
 		return refused(fiber.StatusBadRequest, `ERROR: The address %s is a secondary one of VM %s: "seedbed address unassign" takes it away.`,
 			all[at].Addr, all[at].Hostname)
-	case at >= len(n.Reservations):
+	case at >= reserved:
 		return refused(fiber.StatusBadRequest, "ERROR: The address %s is that of VM %s, which keeps it: remove the VM instead.",
 			all[at].Addr, all[at].Hostname)
 	}
@@ -151,7 +155,10 @@ func (r *router) removeLease(ctx context.Context, c *fiber.Ctx, _ *fields) error
 	if err != nil {
 		return err
 	}
-	_, err = r.Store.ChangeNetwork(ctx, n.Name, func(n *seedbed.Network) error { return n.Reserve(nil, []seedbed.MAC{mac}) })
+	_, err = r.Store.ChangeNetwork(ctx, n.Name, func(n *seedbed.Network) error {
+		stays := slices.DeleteFunc(slices.Clone(n.Reserved6()), func(v seedbed.Reservation) bool { return v.MAC != mac })
+		return n.Reserve(stays, []seedbed.MAC{mac})
+	})
 	if err != nil {
 		return err
 	}

@@ -180,6 +180,12 @@ func (in *Intake) movedNIC(ctx context.Context, inst seedbed.Instance, nic seedb
 	if err != nil {
 		return nic, err
 	}
+	if asks.Addr.Is6() { // the NIC has it by its MAC address
+		if _, err = n.Asks6(nic.MAC, asks.Addr); err != nil {
+			return nic, err
+		}
+		asks.Addr = netip.Addr{}
+	}
 	_, err = n.Asks(nic.MAC, asks.Addr)
 	nic.Network, nic.Addr, nic.Addr6 = name, asks.Addr, netip.Addr{}
 	return nic, err

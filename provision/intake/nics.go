@@ -80,6 +80,12 @@ func (in *Intake) describedNICs(
 		if err != nil {
 			return nil, nil, err
 		}
+		if nic.Addr.Is6() { // the NIC has it by its MAC address
+			if nic.MAC, err = network.Asks6(nic.MAC, nic.Addr); err != nil {
+				return nil, nil, err
+			}
+			nic.Addr = netip.Addr{}
+		}
 		if _, err := network.Asks(nic.MAC, nic.Addr); err != nil {
 			return nil, nil, err
 		}
@@ -93,6 +99,11 @@ func (in *Intake) describedNICs(
 		}
 		if nic.MAC == (seedbed.MAC{}) {
 			nic.MAC, drawn = in.macs.draw(), append(drawn, i)
+		}
+		for _, other := range all {
+			if nic.MAC == other.MAC {
+				return nil, nil, seedbed.Errorf(seedbed.ErrInvalid, "nics: NICs %d and %d would have the same MAC address %s", other.Index, i, nic.MAC)
+			}
 		}
 		for _, a := range addresses(nic) {
 			for _, other := range all {

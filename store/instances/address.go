@@ -210,14 +210,46 @@ func (s *Store) reservable(ctx context.Context, tx *sqldb.Tx, n seedbed.Network,
 		return nil
 	}
 	s.next.forget()
+	was := seedbed.Network{NetworkOptions: seedbed.NetworkOptions{Reservations: before}}
+	if err := movesNone(ctx, tx, n, n.Reserved6(), was.Reserved6()); err != nil {
+		return err
+	}
+	if err := movesNone(ctx, tx, n, was.Reserved6(), n.Reserved6()); err != nil {
+		return err
+	}
 	for _, r := range n.Reservations {
-		if slices.Contains(before, r) {
+		if among(r, before) {
 			continue
 		}
 		h, err := holderOf(ctx, tx, n, r.Addr)
-		if err == nil && h.name != "" && h.mac != r.MAC {
+		if err == nil && h.name != "" && (h.mac != r.MAC || r.Addr.Is6()) {
 			err = seedbed.Errorf(seedbed.ErrInUse, "address %s of network %q belongs to the NIC %s: seedbed network leases says whose that is",
 				r.Addr, n.Name, h.mac)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// among reports whether there is a reservation of the same address for the same MAC address.
+func among(r seedbed.Reservation, all []seedbed.Reservation) bool {
+	return slices.ContainsFunc(all, func(o seedbed.Reservation) bool { return o.MAC == r.MAC && o.Addr == r.Addr })
+}
+
+// movesNone returns ErrInUse if a NIC of a locked network has the MAC address of one of some reservations of IPv6 addresses that are not
+// among others: the first IPv6 address of a NIC is the one that is reserved for it, and stays as long as the NIC is in the network.
+func movesNone(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, some, others []seedbed.Reservation) error {
+	for _, r := range some {
+		if among(r, others) {
+			continue
+		}
+		name, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT `+FullName+` FROM nic JOIN instance ON instance.id = nic.instance
+			WHERE nic.network = $1 AND nic.mac = $2`, n.Name, r.MAC.String())
+		if err == nil && name != "" {
+			err = seedbed.Errorf(seedbed.ErrInUse, "the NIC %s of instance %s is in network %q and keeps its IPv6 address, which a reservation for "+
+				"it decides: change reservations of IPv6 addresses before their NIC is added, or once it is removed", r.MAC, name, n.Name)
 		}
 		if err != nil {
 			return err

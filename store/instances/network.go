@@ -71,6 +71,8 @@ func (s *Store) CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.N
 func settled(n seedbed.Network) seedbed.Network {
 	n.Kind, n.Identity = cmp.Or(n.Kind, seedbed.NetworkNAT), cmp.Or(n.Identity, seedbed.IdentityTap)
 	n.NAT, n.DNS = n.Kind == seedbed.NetworkNAT, sqldb.OrEmpty(n.DNS)
+	n.Reservations = slices.Clone(n.Reservations)
+	slices.SortFunc(n.Reservations, func(a, b seedbed.Reservation) int { return a.Addr.Compare(b.Addr) })
 	return n
 }
 

@@ -215,7 +215,7 @@ func lowestAddrs6(
 			if !a.IsValid() {
 				break
 			}
-			if !given[a] {
+			if !given[a] && !n.Reserves(a) {
 				all = append(all, a)
 			}
 		}
@@ -298,7 +298,7 @@ type holder struct {
 // holderOf returns the NIC that has an address of a network, as its first or a secondary one. Its name is empty if none has.
 func holderOf(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, a netip.Addr) (holder, error) {
 	first, key := `nic.addr`, a.String()
-	if mac, ok := seedbed.MACOf(a); ok && n.Addr6(mac) == a { // which first addresses of IPv6 follow from
+	if mac, ok := n.FirstOf(a); ok {
 		first, key = `nic.mac`, mac.String()
 	}
 	return sqldb.One(ctx, tx, func(r sqldb.Row) (h holder, err error) {

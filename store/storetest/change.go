@@ -14,6 +14,7 @@ var changeCases = map[string]func(*bench){
 	"what a change sees":          testChangeSees,
 	"of many changes of one text": testChangeRace,
 	"reservations":                testReservations,
+	"reservations of IPv6":        testReservations6,
 	"forwards":                    testForwards,
 	"forward race":                testForwardRace,
 	"forward of a tunnel's port":  testForwardedTunnel,

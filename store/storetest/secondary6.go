@@ -145,3 +145,66 @@ func testSecondary6Race(b *bench) {
 		b.Errorf("%d have %s, and %d new instances were made with it", all[wanted], wanted, got.Load())
 	}
 }
+
+// A reserved IPv6 address is the first one of the NIC with its MAC address, and stays so as long as the NIC is there. It is no
+// other's, first or secondary.
+func testReservations6(b *bench) {
+	ctx := context.Background()
+	b.world()
+	own, other := newMAC(), newMAC()
+	change := func(f func(n *seedbed.Network) error) error {
+		_, err := b.ChangeNetwork(ctx, "default", f)
+		return err
+	}
+	reserve := func(mac seedbed.MAC, text string, remove ...seedbed.MAC) error {
+		return change(func(n *seedbed.Network) error {
+			return n.Reserve([]seedbed.Reservation{{MAC: mac, Addr: netip.MustParseAddr(text), Description: text}}, remove)
+		})
+	}
+	unreserve := func(mac seedbed.MAC) error {
+		return change(func(n *seedbed.Network) error { return n.Reserve(nil, []seedbed.MAC{mac}) })
+	}
+	b.want(reserve(own, prefix6+"50"), seedbed.ErrInvalid, "one of a network with an IPv6 prefix")
+	b.must(change(func(n *seedbed.Network) error { n.Prefix6 = netip.MustParsePrefix(prefix6 + "/64"); return nil }))
+	create := func(name string, mac seedbed.MAC, secondary ...string) error {
+		a := createOf(name)
+		a.Instance.NICs = []seedbed.NIC{{MAC: mac, Network: "default"}}
+		if len(secondary) > 0 {
+			b.must(assign(secondary...)(a.Instance))
+		}
+		_, err := b.Accept(ctx, a)
+		return err
+	}
+	b.must(create("first", other, prefix6+"51"))
+	b.want(reserve(own, prefix6+"51"), seedbed.ErrInUse, "belongs to the NIC "+other.String())
+	b.want(reserve(other, prefix6+"52"), seedbed.ErrInUse, "of instance first", "keeps its IPv6 address")
+	b.must(reserve(own, "10.99.0.50"))
+	b.must(reserve(own, prefix6+"50"))
+	n := get(b.Network(ctx, "default"))(b)
+	b.equal(n.Addr6(own).String(), prefix6+"50")
+	b.want(create("second", newMAC(), prefix6+"50"), seedbed.ErrInvalid, "the first one of the NIC with the MAC address "+own.String())
+	b.must(create("second", own))
+	var leases []string
+	for _, l := range get(b.NetworkLeases(ctx, seedbed.AllProjects(), "default"))(b) {
+		if l.MAC == own {
+			leases = append(leases, l.Addr.String()+" "+l.Addr6.String()+" "+l.Instance)
+		}
+	}
+	b.equal(leases, []string{"10.99.0.50 " + prefix6 + "50 second"})
+	_, err := b.ChangeInstance(ctx, seedbed.InDefault("first"), assign(prefix6+"50"), keepRecord)
+	b.want(err, seedbed.ErrInUse, "belongs to NIC 0 of instance second")
+	b.want(unreserve(own), seedbed.ErrInUse, "of instance second")
+	b.want(reserve(own, prefix6+"59", own), seedbed.ErrInUse, "of instance second")
+	b.must(change(func(n *seedbed.Network) error { // only its text
+		return n.Reserve([]seedbed.Reservation{{MAC: own, Addr: netip.MustParseAddr(prefix6 + "50"), Description: "web"}}, []seedbed.MAC{own})
+	}))
+	b.want(change(func(n *seedbed.Network) error { n.Prefix6 = netip.Prefix{}; return nil }), seedbed.ErrInvalid, prefix6+"50")
+	b.want(change(func(n *seedbed.Network) error { n.SLAAC = true; return nil }), seedbed.ErrInvalid, "slaac")
+
+	free, third := n.FreeAddr6(own, 1), newMAC()
+	b.must(reserve(third, free.String())) // which the first free address of another NIC would be
+	_, err = b.ChangeInstance(ctx, seedbed.InDefault("second"), assign("::"), keepRecord)
+	b.must(err)
+	b.equal(get(b.InstanceByName(ctx, seedbed.InDefault("second")))(b).NICs[0].Secondary, []netip.Addr{n.FreeAddr6(own, 2)})
+	b.must(unreserve(third))
+}

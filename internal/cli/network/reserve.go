@@ -20,7 +20,9 @@ func reserve(a *cli.App) *cobra.Command {
 		Use: "reserve NAME MAC ADDRESS", Short: "Reserve an address of a network for a MAC address",
 		Long: `Reserve an address of a network for the NIC with a MAC address, which gets it when it is
 made. No other NIC gets it. NICs that exist keep the addresses that they have. "network show"
-lists the reservations.`,
+lists the reservations. A MAC address may have an IPv4 and an IPv6 address reserved. The
+latter is the first IPv6 address of the NIC, in place of the one that follows from its MAC
+address, and cannot change as long as the NIC is in the network.`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (_ string, err error) {
 			if r.MAC, err = seedbed.ParseMAC(args[1]); err != nil {
 				return "", cli.Usagef("%v", err)
@@ -38,14 +40,14 @@ lists the reservations.`,
 }
 
 func unreserve(a *cli.App) *cobra.Command {
-	return a.Removal("unreserve NAME MAC", "Remove the reservation for a MAC address", "Remove the reservation of network %s for %s",
+	return a.Removal("unreserve NAME MAC", "Remove the reservations for a MAC address", "Remove the reservations of network %s for %s",
 		func(ctx context.Context, api *client.Client, args []string) (string, error) {
 			mac, err := seedbed.ParseMAC(args[1])
 			if err != nil {
 				return "", cli.Usagef("%v", err)
 			}
 			_, err = api.ChangeNetwork(ctx, args[0], wire.NetworkChange{Unreserve: []seedbed.MAC{mac}})
-			return cli.Done(err, "Removed the reservation for %s.", mac)
+			return cli.Done(err, "Removed the reservations for %s.", mac)
 		}, cli.Networks)
 }
 

@@ -141,6 +141,8 @@ var (
 	TimeAddr = netip.AddrFrom4([4]byte{169, 254, 169, 123})
 	// ResolverAddr6 is what ResolverAddr is over IPv6, in networks with an IPv6 prefix. Amazon's resolver has it too.
 	ResolverAddr6 = netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2, 14: 0x02, 15: 0x53})
+	// TimeAddr6 is what TimeAddr is over IPv6, in networks with an IPv6 prefix. Amazon's time service has it too.
+	TimeAddr6 = netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2, 14: 0x01, 15: 0x23})
 )
 
 // Resolves reports whether the nodes are a resolver of the guests.
@@ -169,6 +171,18 @@ func (n Network) ResolvesAtGateway() bool {
 // KeepsTime reports whether guests reach the time servers of the nodes.
 func (n Network) KeepsTime() bool {
 	return n.Kind.Served() && slices.Contains(n.NTP, TimeAddr)
+}
+
+// KeepsTime6 reports whether they do so over IPv6 as well.
+func (n Network) KeepsTime6() bool { return n.KeepsTime() && n.Prefix6.IsValid() }
+
+// NTP6 returns the time servers of the guests that have IPv6 addresses.
+func (n Network) NTP6() []netip.Addr {
+	all := slices.DeleteFunc(slices.Clone(n.NTP), netip.Addr.Is4)
+	if n.KeepsTime6() {
+		all = append([]netip.Addr{TimeAddr6}, all...)
+	}
+	return all
 }
 
 // GuestDomain returns the domain of the guests' names: Domain or, where the nodes resolve names, NAME.internal, and

@@ -241,8 +241,8 @@ func (n Network) checkNo4(bad complaint) error {
 		has = "routes"
 	case n.BootServer.IsValid():
 		has = "boot server"
-	case len(n.NTP) > 0:
-		has = "time servers"
+	case slices.ContainsFunc(n.NTP, func(a netip.Addr) bool { return a.Is4() && a != TimeAddr }):
+		has = "time servers with IPv4 addresses"
 	case slices.ContainsFunc(n.DNS, func(a netip.Addr) bool { return a.Is4() && a != ResolverAddr }):
 		has = "DNS servers with IPv4 addresses"
 	default:

@@ -250,6 +250,8 @@ func checkServers(what string, all []netip.Addr, most int, v6 bool, bad complain
 			return bad("%s server %s is not the address of a host", what, a)
 		case a == ResolverAddr6:
 			return bad("%s server %s is another address of the resolver: expected %s, with which guests learn of both", what, a, ResolverAddr)
+		case a == TimeAddr6:
+			return bad("%s server %s is another address of the time server: expected %s, with which guests learn of both", what, a, TimeAddr)
 		case !a.Is4() && !v6:
 			return bad("%s server %s is not the IPv4 address of a host", what, a)
 		}
@@ -295,7 +297,7 @@ func (n Network) checkOptions(bad complaint) error {
 			return bad("search domain %q is not a DNS name", Clip(d))
 		}
 	}
-	if err := checkServers("time", n.NTP, maxNetworkNTP, false, bad); err != nil {
+	if err := checkServers("time", n.NTP, maxNetworkNTP, n.Prefix6.IsValid(), bad); err != nil {
 		return err
 	}
 	if len(n.Routes) > maxRoutes {

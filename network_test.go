@@ -142,8 +142,15 @@ func TestNetworkCheck(t *testing.T) {
 		}, "it cannot have range, kept addresses or reservations"},
 		{"time server of IPv6 alone", func(n *seedbed.Network) {
 			alone6(n)
-			n.NTP = []netip.Addr{seedbed.TimeAddr}
-		}, "it cannot have time servers"},
+			n.NTP = []netip.Addr{seedbed.TimeAddr, addr("2001:db8::123")}
+		}, ""},
+		{"IPv4 time server of IPv6 alone", func(n *seedbed.Network) {
+			alone6(n)
+			n.NTP = []netip.Addr{addr("192.0.2.123")}
+		}, "it cannot have time servers with IPv4 addresses"},
+		{"the time server's other address", func(n *seedbed.Network) {
+			n.Prefix6, n.NTP = prefix("fd12:3456:789a:1::/64"), []netip.Addr{seedbed.TimeAddr6}
+		}, "expected 169.254.169.123, with which guests learn of both"},
 		{"resolver of IPv6 alone", func(n *seedbed.Network) {
 			alone6(n)
 			n.DNS = []netip.Addr{addr("9.9.9.9")}

@@ -54,9 +54,13 @@ func (p *Plane) serveNetwork(ctx context.Context, network seedbed.Network, index
 		}
 	}
 	if network.KeepsTime() {
-		servers.Go(func() {
-			p.persist(ctx, "time", network.Bridge, func(ctx context.Context) error { return clock.Serve(ctx, network.Bridge) })
-		})
+		for _, addr := range timeAddrs(network) {
+			servers.Go(func() {
+				p.persistAt(ctx, addr, "time", network.Bridge, func(ctx context.Context) error {
+					return clock.Serve(ctx, network.Bridge, addr.Addr())
+				})
+			})
+		}
 	}
 	for _, addr := range p.addrs(index) {
 		servers.Go(func() {
@@ -84,7 +88,7 @@ func (p *Plane) serve6(ctx context.Context, n seedbed.Network) {
 	}
 	server := dhcp6.Server{MAC: n.MAC, Lookup: func(mark uint32) (dhcp6.Offer, bool) {
 		_, nic, ok := p.directory.FindMark(n.Bridge, mark)
-		o := dhcp6.Offer{Addr: n.Addr6(nic.MAC), Prefix: n.Prefix6, DNS: link.DNS, Search: link.Search, Lease: leaseTime}
+		o := dhcp6.Offer{Addr: n.Addr6(nic.MAC), Prefix: n.Prefix6, DNS: link.DNS, Search: link.Search, NTP: n.NTP6(), Lease: leaseTime}
 		if !n.BootServer.IsValid() {
 			o.BootURL = n.BootFile
 		}
@@ -167,6 +171,15 @@ func resolverAddrs(n seedbed.Network) []netip.AddrPort {
 	}
 	if n.ResolvesAtGateway() {
 		all = append(all, netip.AddrPortFrom(n.Gateway, 53))
+	}
+	return all
+}
+
+// timeAddrs returns the addresses at which a node tells the guests of a network the time.
+func timeAddrs(n seedbed.Network) []netip.AddrPort {
+	all := []netip.AddrPort{netip.AddrPortFrom(seedbed.TimeAddr, clock.Server.Port())}
+	if n.KeepsTime6() {
+		all = append(all, netip.AddrPortFrom(seedbed.TimeAddr6, clock.Server.Port()))
 	}
 	return all
 }

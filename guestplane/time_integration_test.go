@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"seedbed"
 	"seedbed/netcfg/netnstest"
 )
@@ -41,12 +43,22 @@ func TestTime(t *testing.T) {
 			MAC: seedbed.MAC{0x52, 0x54, 0, 0xb0, 0, byte(3 + i)}, Uplink: uplink, NetworkOptions: alone.NetworkOptions}
 	}
 	wires[0].Prefix, wires[0].Gateway, wires[0].DHCP = netip.MustParsePrefix("10.79.0.0/24"), netip.MustParseAddr("10.79.0.1"), true
+	six := network6(seedbed.NetworkBridged) // with IPv6 alone
+	six.Name, six.Bridge, six.MAC[5], six.Uplink, six.NTP = "six", "sb-six", 9, "br2", []netip.Addr{seedbed.TimeAddr}
+	six.Prefix, six.Gateway, six.NetworkOptions.Range = netip.Prefix{}, netip.Addr{}, seedbed.AddrRange{}
+	netnstest.Run(t, "ip", "link", "add", "br2", "type", "bridge")
+	t.Cleanup(func() { netnstest.Run(t, "ip", "link", "del", "br2") })
+	netnstest.Run(t, "ip", "link", "set", "br2", "up")
+	modern := record(7, "six", "10.77.0.11")
+	modern.NICs[0].Addr = netip.Addr{}
 	web, db, lone := record(1, "default", "10.77.0.11"), record(2, "default", "10.77.0.12"), record(3, "other", "10.78.0.13")
 	twin, wired, wired1 := record(4, "alone", "10.77.0.11"), record(5, "lan0", "10.79.0.7"), record(6, "lan1", "10.79.0.7")
 	wired1.NICs[0].Addr = netip.Addr{} // it comes from elsewhere
-	web.NICs[0].Groups, wired.NICs[0].Groups = []string{"closed"}, []string{"closed"}
-	networks := func() []seedbed.Network { return append([]seedbed.Network{kept, other, alone}, wires...) }
-	state := stateWith(networks(), web, db, lone, twin, wired, wired1)
+	for _, g := range []seedbed.Guest{web, wired, modern} {
+		g.NICs[0].Groups = []string{"closed"}
+	}
+	networks := func() []seedbed.Network { return append([]seedbed.Network{kept, other, alone, six}, wires...) }
+	state := stateWith(networks(), web, db, lone, twin, wired, wired1, modern)
 	state.Groups = []seedbed.SecurityGroup{{Name: "closed"}}
 	serveState(t, p, state)
 	web1, db1, lone1 := attach(t, web, "seedbed0", web.NICs[0].ID.Tap()), attach(t, db, "seedbed0", db.NICs[0].ID.Tap()),
@@ -94,14 +106,15 @@ func TestTime(t *testing.T) {
 		return ""
 	})
 
-	asks := func(who person) bool {
+	asksAt := func(who person, server string) bool {
 		var out []byte
 		who.ns.Do(func() { // it fails if it was not answered
-			out, _ = exec.Command(chronyd, "-Q", "-t", "4", "-u", "root", "-F", "0", "server 169.254.169.123 iburst maxsamples 1",
+			out, _ = exec.Command(chronyd, "-Q", "-t", "4", "-u", "root", "-F", "0", "server "+server+" iburst maxsamples 1",
 				"pidfile "+filepath.Join(dir, who.Name), "cmdport 0", "bindcmdaddress /").CombinedOutput()
 		})
 		return strings.Contains(string(out), "System clock wrong by")
 	}
+	asks := func(who person) bool { return asksAt(who, seedbed.TimeAddr.String()) }
 	for _, who := range append(twins, web1, db1) {
 		eventually(t, func() string { // the first answers may be lost while neighbours are found
 			if !asks(who) {
@@ -109,6 +122,21 @@ func TestTime(t *testing.T) {
 			}
 			return ""
 		})
+	}
+	modern1 := boot6(t, modern, six.Bridge)
+	eventually(t, func() string {
+		return cmp.Diff("fd00:ec2::123, fd00:ec2::253, fd00:ec2::254", modern1.routes6(t))
+	})
+	modern1.leased6(t)
+	eventually(t, func() string {
+		if !asksAt(modern1, "fd00:ec2::123") {
+			return "a guest with IPv6 alone is not told the time"
+		}
+		return ""
+	})
+	db1.ns.Run(t, "ip", "-6", "route", "replace", "fd00:ec2::123/128", "dev", "eth0")
+	if asksAt(db1, "fd00:ec2::123") {
+		t.Error("a guest of a network without an IPv6 prefix is told the time over IPv6")
 	}
 	if asks(lone1) {
 		t.Error("a guest of a network without it is told the time")

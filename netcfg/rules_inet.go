@@ -90,6 +90,7 @@ func inputRules(p *plan) []rule {
 		rule{"DHCPv6", cat(ipv6(), linkLocal(), dport(udp, 547), accept())},
 		rule{"DNS over IPv6", cat(ipv6(), dport(udp, 53), pair(ip6Target(), "dns6"), pair(ip6Source(), "prefixes6"), accept())},
 		rule{"DNS over TCP and IPv6", cat(ipv6(), dport(tcp, 53), pair(ip6Target(), "dns6"), pair(ip6Source(), "prefixes6"), accept())},
+		rule{"NTP over IPv6", cat(ipv6(), dport(udp, 123), pair(ip6Target(), "clocks6"), pair(ip6Source(), "prefixes6"), accept())},
 		rule{"IPv6 to the host", cat(not(ipv4()), drop())},
 		rule{"ping", cat(icmp(8), accept())},
 		rule{"DHCP", cat(dport(udp, 67), accept())},

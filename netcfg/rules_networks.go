@@ -63,6 +63,7 @@ var services = []service{
 	{"the node's resolver over IPv6", seedbed.ResolverAddr6, 53, []byte{unix.IPPROTO_UDP, unix.IPPROTO_TCP}, "resolved6",
 		seedbed.Network.Resolves6},
 	{"the node's time server", seedbed.TimeAddr, 123, []byte{unix.IPPROTO_UDP}, "timed", seedbed.Network.KeepsTime},
+	{"the node's time server over IPv6", seedbed.TimeAddr6, 123, []byte{unix.IPPROTO_UDP}, "timed6", seedbed.Network.KeepsTime6},
 }
 
 // ofServices returns some rules for each service that has an IPv4 address, and ofServices6 for each other.
@@ -230,6 +231,11 @@ func networkSets() []set {
 		{name: "clocks", key: nameAndAddr, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {
 			if n.KeepsTime() {
 				add(bridge+string(seedbed.TimeAddr.AsSlice()), "")
+			}
+		})},
+		{name: "clocks6", key: nameAndAddr6, concat: true, fixed: each(func(n seedbed.Network, bridge string, add adder) {
+			if n.KeepsTime6() {
+				add(bridge+string(seedbed.TimeAddr6.AsSlice()), "")
 			}
 		})},
 		// What a node itself offers. At the gateway it is tracked, as other servers there are.

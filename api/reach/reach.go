@@ -225,6 +225,7 @@ func (t *trace) service(p Packet, n seedbed.Network) bool {
 	dns := is("udp", 53) || is("tcp", 53)
 	metadata := p.To == seedbed.MetadataAddr || p.To == seedbed.MetadataAddr6 || p.To == seedbed.MetadataAddr6LinkLocal
 	resolver := p.To == seedbed.ResolverAddr && n.Resolves() || p.To == seedbed.ResolverAddr6 && n.Resolves6()
+	clock := p.To == seedbed.TimeAddr && n.KeepsTime() || p.To == seedbed.TimeAddr6 && n.KeepsTime6()
 	answers := func(what string) { t.pass(node, "%s answers, whatever the security groups are", what) }
 	switch {
 	case metadata && is("tcp", 80) && p.From.Metadata.Endpoint == seedbed.MetadataDisabled:
@@ -233,13 +234,13 @@ func (t *trace) service(p Packet, n seedbed.Network) bool {
 		answers("the metadata service")
 	case resolver && dns:
 		answers("the resolver")
-	case p.To == seedbed.TimeAddr && n.KeepsTime() && is("udp", 123):
+	case clock && is("udp", 123):
 		answers("the time server of the node")
 	case metadata:
 		t.stop(node, "at this address, only port 80 answers")
 	case resolver:
 		t.stop(node, "at this address, only port 53 answers")
-	case p.To == seedbed.TimeAddr && n.KeepsTime():
+	case clock:
 		t.stop(node, "at this address, only port 123 answers")
 	case p.To.Is6() && p.To.IsLinkLocalUnicast():
 		t.stop(node, "guests choose their link-local addresses, so it is not known whose this is")

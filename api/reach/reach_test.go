@@ -154,6 +154,7 @@ func TestTrace(t *testing.T) {
 		{"web", "169.254.169.254", "tcp", 81, false, []string{"! node hv1: at this address, only port 80 answers"}},
 		{"web", "169.254.169.253", "udp", 53, true, []string{"the resolver answers"}},
 		{"dark", "169.254.169.253", "udp", 53, false, []string{"! node hv1: network dark offers nothing there"}},
+		{"web", "fd00:ec2::123", "udp", 123, false, []string{"! "}},
 		{"web", "169.254.169.123", "udp", 123, false, []string{"! node hv1: network nat offers nothing there"}},
 		{"routed", "10.2.0.2", "tcp", 80, true, []string{"NIC 0 of routed"}},
 		{"dark", "10.5.0.2", "tcp", 80, true, []string{"open allows everything", "peering of dark with wide: the node is the router between both",

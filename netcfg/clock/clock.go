@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"seedbed"
 	"seedbed/internal/ifbind"
 )
 
@@ -26,7 +25,7 @@ const (
 	messageSize = 48
 	// wait is how long an answer may take.
 	wait = 500 * time.Millisecond
-	// most is how many guests of a network may wait for an answer. Each has a socket, of which the node's connection table has an
+	// most is how many guests of a network may wait for an answer at an address. Each has a socket, of which the node's connection table has an
 	// entry, so the sockets are kept.
 	most = 16
 )
@@ -60,15 +59,15 @@ func answers(answer, question []byte) bool {
 	return bytes.Equal(to, question[sent:]) || bytes.Equal(to, question[received:sent])
 }
 
-// Serve answers at seedbed.TimeAddr of the interface until ctx ends, and then returns nil. It needs CAP_NET_RAW and
+// Serve answers at an address of the interface until ctx ends, and then returns nil. It needs CAP_NET_RAW and
 // CAP_NET_BIND_SERVICE. If the interface is removed, it must be called again.
-func Serve(ctx context.Context, iface string) error {
-	return serve(ctx, iface, netip.AddrPortFrom(seedbed.TimeAddr, Server.Port()), Server)
+func Serve(ctx context.Context, iface string, at netip.Addr) error {
+	return serve(ctx, iface, netip.AddrPortFrom(at, Server.Port()), Server)
 }
 
 func serve(ctx context.Context, iface string, at, upstream netip.AddrPort) error {
 	lc := ifbind.ListenConfig(iface)
-	pc, err := lc.ListenPacket(ctx, "udp4", at.String())
+	pc, err := lc.ListenPacket(ctx, "udp", at.String())
 	if err != nil {
 		return fmt.Errorf("serve the time on %s: %w", iface, err)
 	}

@@ -148,11 +148,16 @@ func status(code iana.StatusCode) *dhcpv6.OptStatusCode {
 // describe adds the options that describe the network.
 func (o Offer) describe(reply *dhcpv6.Message) {
 	if len(o.DNS) > 0 {
-		ips := make([]net.IP, len(o.DNS))
-		for i, a := range o.DNS {
-			ips[i] = a.AsSlice()
+		reply.AddOption(dhcpv6.OptDNS(ips(o.DNS)...))
+	}
+	if len(o.NTP) > 0 {
+		servers := &dhcpv6.OptNTPServer{}
+		for _, a := range ips(o.NTP) {
+			s := dhcpv6.NTPSuboptionSrvAddr(a)
+			servers.Suboptions.Add(&s)
 		}
-		reply.AddOption(dhcpv6.OptDNS(ips...))
+		reply.AddOption(servers)
+		reply.AddOption(sntp(o.NTP)) // dhclient knows no other
 	}
 	if len(o.Search) > 0 {
 		reply.AddOption(dhcpv6.OptDomainSearchList(&rfc1035label.Labels{Labels: o.Search}))
@@ -160,4 +165,21 @@ func (o Offer) describe(reply *dhcpv6.Message) {
 	if o.BootURL != "" {
 		reply.AddOption(dhcpv6.OptBootFileURL(o.BootURL))
 	}
+}
+
+func ips(addrs []netip.Addr) []net.IP {
+	all := make([]net.IP, len(addrs))
+	for i, a := range addrs {
+		all[i] = a.AsSlice()
+	}
+	return all
+}
+
+// sntp returns the option of time servers that came before that of RFC 5908 (RFC 4075).
+func sntp(addrs []netip.Addr) dhcpv6.Option {
+	o := &dhcpv6.OptionGeneric{OptionCode: dhcpv6.OptionSNTPServerList}
+	for _, a := range addrs {
+		o.OptionData = append(o.OptionData, a.AsSlice()...)
+	}
+	return o
 }

@@ -28,6 +28,8 @@ type Offer struct {
 	// DNS are resolvers, and Search the domains in which the client looks up short names.
 	DNS    []netip.Addr
 	Search []string
+	// NTP are time servers.
+	NTP []netip.Addr
 	// BootURL is what firmware loads that boots from the network; empty for nothing.
 	BootURL string
 	// Lease is how long the client may keep the address.

@@ -27,6 +27,7 @@ var (
 func testServer() *Server {
 	return &Server{MAC: seedbed.MAC{0x52, 0x54, 0, 0xb0, 0, 1}, Log: slog.New(slog.DiscardHandler), Lookup: func(mark uint32) (Offer, bool) {
 		return Offer{Addr: addr1, Prefix: prefix, DNS: []netip.Addr{seedbed.ResolverAddr6}, Search: []string{"lab.internal"},
+			NTP:     []netip.Addr{seedbed.TimeAddr6},
 			BootURL: "http://192.0.2.1/boot.efi", Lease: time.Hour}, mark == mark1
 	}}
 }
@@ -139,8 +140,8 @@ func TestAnswer(t *testing.T) {
 			if m.TransactionID != tt.req.TransactionID || !m.Options.ClientID().Equal(clientID) || !m.Options.ServerID().Equal(s.id()) {
 				t.Errorf("not the answer to this request: %v", m.Summary())
 			}
-			if got := fmt.Sprintln(m.Options.DNS(), m.Options.DomainSearchList().Labels, m.Options.BootFileURL()); got !=
-				"[fd00:ec2::253] [lab.internal] http://192.0.2.1/boot.efi\n" {
+			if got := fmt.Sprintln(m.Options.DNS(), m.Options.DomainSearchList().Labels, m.Options.BootFileURL(), m.Options.NTPServers(),
+				m.Options.SNTP()); got != "[fd00:ec2::253] [lab.internal] http://192.0.2.1/boot.efi [fd00:ec2::123] [fd00:ec2::123]\n" {
 				t.Errorf("it describes the network as %s", got)
 			}
 		})

@@ -209,6 +209,9 @@ func LinkOf(n seedbed.Network) Link {
 	if n.Resolves6() {
 		l.Hosts = append(l.Hosts, seedbed.ResolverAddr6)
 	}
+	if n.KeepsTime6() {
+		l.Hosts = append(l.Hosts, seedbed.TimeAddr6)
+	}
 	if n.Prefix6.IsValid() {
 		l.DNS = n.DNS6()
 		l.Search = slices.Clone(n.Search)

@@ -45,6 +45,8 @@ func TestLinkOf(t *testing.T) {
 		}, func(l *Link) {
 			l.Router, l.Peers = false, []netip.Prefix{netip.MustParsePrefix("fd12:3456:789a:2::/64")}
 		}},
+		"time": {func(n *seedbed.Network) { n.NTP = []netip.Addr{seedbed.TimeAddr} },
+			func(l *Link) { l.Hosts = append(l.Hosts, seedbed.TimeAddr6) }},
 		"slaac":   {func(n *seedbed.Network) { n.SLAAC = true }, func(l *Link) { l.SLAAC, l.Managed, l.Other = true, false, true }},
 		"no DHCP": {func(n *seedbed.Network) { n.DHCP = false }, func(l *Link) { l.Managed = false }},
 		"bridged": {func(n *seedbed.Network) { n.Kind, n.NAT, n.MTU = seedbed.NetworkBridged, false, 9000 },

@@ -93,8 +93,8 @@ func (n Network) Asks6(mac MAC, want netip.Addr) (MAC, error) {
 	case first && (mac == owner || mac == MAC{}):
 		return owner, nil
 	case first:
-		return mac, Errorf(ErrInvalid, "address %s of network %q is the first one of the NIC with the MAC address %s, and not of %s", want, n.Name,
-			owner, mac)
+		return mac, Errorf(ErrInvalid, "address %s of network %q is the first one of the NIC with the MAC address %s, and not of %s",
+			want, n.Name, owner, mac)
 	case !n.Prefix6.Contains(want):
 		return mac, Errorf(ErrInvalid, "address %s cannot be a guest's in network %q: %s", want, n.Name, n.expected6())
 	}
@@ -128,8 +128,8 @@ func (n Network) takes6(mac MAC, a netip.Addr) error {
 	return Errorf(ErrInvalid, "address %s cannot be reserved in network %q: it is %s", a, n.Name, whose)
 }
 
-// Reserve removes the reservations of some MAC addresses, of both versions of IP, and then adds others. It returns ErrNotFound if one of these MAC
-// addresses has none. The caller checks the network.
+// Reserve removes the reservations of some MAC addresses, of both versions of IP, and then adds others. It returns ErrNotFound if one
+// of these MAC addresses has none. The caller checks the network.
 func (n *Network) Reserve(add []Reservation, remove []MAC) error {
 	for _, mac := range remove {
 		if !slices.ContainsFunc(n.Reservations, func(r Reservation) bool { return r.MAC == mac }) {

@@ -3,9 +3,12 @@
 package guestplane
 
 import (
+	"errors"
 	"net/netip"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,5 +120,72 @@ func TestIPv6Reserved(t *testing.T) {
 	}
 	if who.pingsFrom(t, follows) {
 		t.Error("the guest gets an echo at the address that follows from its MAC address")
+	}
+}
+
+// TestNetworkd6 runs systemd-networkd, the client of Debian's cloud images and others, in a network with IPv6 alone: it gets its address
+// by DHCPv6, its resolver and search domain by that and by advertisements, and its routes by these.
+func TestNetworkd6(t *testing.T) {
+	p := realPlane(t)
+	n := network6(seedbed.NetworkRouted)
+	n.Prefix, n.Gateway, n.NTP = netip.Prefix{}, netip.Addr{}, []netip.Addr{seedbed.TimeAddr}
+	n.NetworkOptions.Range = seedbed.AddrRange{}
+	g := record(7, n.Name, "10.77.0.7")
+	g.NICs[0].Addr = netip.Addr{}
+	serveState(t, p, stateWith([]seedbed.Network{n}, g))
+	who := boot6(t, g, n.Bridge)
+	conf, state := t.TempDir(), t.TempDir()
+	text := "[Match]\nName=eth0\n[Network]\nDHCP=no\nIPv6AcceptRA=yes\n[IPv6AcceptRA]\nUseDomains=yes\n[DHCPv6]\nUseDomains=yes\n"
+	if err := os.WriteFile(filepath.Join(conf, "eth0.network"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"", "links", "leases", "lldp"} { // for the user that it runs as
+		if err := errors.Join(os.MkdirAll(filepath.Join(state, dir), 0o755), os.Chmod(filepath.Join(state, dir), 0o777)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir, from := range map[string]string{"/etc/systemd/network": conf, "/run/systemd/netif": state} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		netnstest.Run(t, "mount", "--bind", from, dir)
+		t.Cleanup(func() { netnstest.Run(t, "umount", dir) })
+	}
+	// With a /sys that can be written, it waits for udev.
+	netnstest.Run(t, "mount", "--bind", "/sys", "/sys")
+	t.Cleanup(func() { netnstest.Run(t, "umount", "/sys") })
+	netnstest.Run(t, "mount", "-o", "remount,bind,ro", "/sys")
+	t.Cleanup(func() {
+		if log, _ := os.ReadFile(filepath.Join(conf, "log")); t.Failed() {
+			t.Logf("networkd says\n%s", log)
+		}
+	})
+	who.ns.Do(func() {
+		netnstest.Background(t, "sh", "-c", `/lib/systemd/systemd-networkd >"$0" 2>&1 & echo started; cat >/dev/null; kill $!; wait`,
+			filepath.Join(conf, "log"))
+	})
+	link, _, _ := strings.Cut(who.ns.Run(t, "ip", "-o", "link", "show", "eth0"), ":")
+	own := n.Addr6(g.NICs[0].MAC).String()
+	eventually(t, func() string {
+		b, _ := os.ReadFile(filepath.Join(state, "links", link)) // it is there in the end
+		got := map[string]string{}
+		for line := range strings.Lines(string(b)) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			if key == "DNS" || key == "DOMAINS" || key == "NTP" {
+				got[key] = strings.Join(slices.Compact(strings.Fields(value)), " ") // by DHCPv6 and by advertisements
+			}
+		}
+		return cmp.Diff(map[string]string{"DNS": "fd00:ec2::253", "DOMAINS": "default.internal", "NTP": "fd00:ec2::123"}, got)
+	})
+	eventually(t, func() string {
+		addrs, routes := who.ns.Run(t, "ip", "-6", "-o", "addr", "show", "dev", "eth0", "scope", "global"), who.routes6(t)
+		if !strings.Contains(addrs, own+"/") || !strings.Contains(routes, "default via fe80::a9fe:a9fe") {
+			return addrs + routes
+		}
+		return ""
+	})
+	who.served(t, "as systemd-networkd configures it", ask6, ask6link)
+	if got := who.asks(t, "udp", "[fd00:ec2::253]", "guest-7.default.internal.", dns.TypeAAAA); got != own {
+		t.Errorf("its name has the address %s, want %s", got, own)
 	}
 }

@@ -176,9 +176,6 @@ func TestDigestOfNetworks(t *testing.T) {
 		"DHCP": func(n *seedbed.Network) { n.DHCP = !n.DHCP },
 		"DNS":  func(n *seedbed.Network) { n.DNS = []netip.Addr{seedbed.ResolverAddr} },
 		"NTP":  func(n *seedbed.Network) { n.NTP = []netip.Addr{seedbed.TimeAddr} },
-		"reservation": func(n *seedbed.Network) {
-			n.Reservations = []seedbed.Reservation{{MAC: seedbed.MAC{2}, Addr: netip.MustParseAddr("fd12:3456:789a:1::50")}}
-		},
 		"permissions": func(n *seedbed.Network) { n.Allow.Addresses = true },
 	} {
 		if digest(change) == before {

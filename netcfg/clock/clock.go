@@ -25,8 +25,8 @@ const (
 	messageSize = 48
 	// wait is how long an answer may take.
 	wait = 500 * time.Millisecond
-	// most is how many guests of a network may wait for an answer at an address. Each has a socket, of which the node's connection table has an
-	// entry, so the sockets are kept.
+	// most is how many guests of a network may wait for an answer at an address. Each has a socket, of which the node's connection
+	// table has an entry, so the sockets are kept.
 	most = 16
 )
 

@@ -19,6 +19,7 @@ var networkCases = map[string]func(*bench){
 	"of a project":     testNetworkOfProject,
 	"chosen addresses": testChosenAddresses,
 	"bridged":          testBridged,
+	"bridged6":         testBridged6,
 	"overlap race":     testOverlapRace,
 	"removal race":     testNetworkRemovalRace,
 	"security groups":  testSecurityGroups,
@@ -280,20 +281,6 @@ func testBridged(b *bench) {
 	a.Instance.NICs = []seedbed.NIC{{MAC: newMAC(), Network: "lan", Addr: netip.MustParseAddr("10.1.0.5")}}
 	_, err = b.Accept(ctx, a)
 	b.want(err, seedbed.ErrInvalid, "whose addresses come from elsewhere")
-	prefixed := func(name string, p netip.Prefix) error {
-		_, err := b.ChangeNetwork(ctx, name, func(n *seedbed.Network) error { n.Prefix6 = p; return nil })
-		return err
-	}
-	b.want(prefixed("lan", netip.MustParsePrefix("fd12:3456:789a:5::/64")), seedbed.ErrInvalid, `"lan" cannot get a prefix`)
-	six := lan
-	six.Name, six.Bridge, six.MAC, six.VLAN, six.Prefix6, six.DHCP = "six", "six0", newMAC(), 13, netip.MustParsePrefix("fd12:3456:789a:5::/64"), true
-	get(b.CreateNetwork(ctx, six))(b)
-	a.Instance.NICs = []seedbed.NIC{{MAC: newMAC(), Network: "six"}}
-	get(b.Accept(ctx, a))(b)
-	mac := get(b.Instance(ctx, a.Instance.ID))(b).NICs[0].MAC
-	b.equal(get(b.NetworkLeases(ctx, seedbed.AllProjects(), "six"))(b), []seedbed.NetworkLease{{MAC: mac, Addr6: six.Addr6(mac), Instance: "three"}})
-	b.must(prefixed("six", netip.MustParsePrefix("fd12:3456:789a:6::/64")))
-	b.want(prefixed("six", netip.Prefix{}), seedbed.ErrInvalid, `"six" cannot lose its only prefix`)
 }
 
 func rules(b *bench, texts ...string) (all []seedbed.SecurityRule) {

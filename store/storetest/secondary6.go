@@ -208,3 +208,28 @@ func testReservations6(b *bench) {
 	b.equal(get(b.InstanceByName(ctx, seedbed.InDefault("second")))(b).NICs[0].Secondary, []netip.Addr{n.FreeAddr6(own, 2)})
 	b.must(unreserve(third))
 }
+
+// A bridged network with an IPv6 prefix alone gives its NICs addresses of it. It keeps a prefix, and one without any gets none.
+func testBridged6(b *bench) {
+	ctx := context.Background()
+	b.world()
+	lan := seedbed.Network{Name: "lan", Kind: seedbed.NetworkBridged, Bridge: "lan0", MAC: newMAC(), Uplink: "br0"}
+	get(b.CreateNetwork(ctx, lan))(b)
+	six := lan
+	six.Name, six.Bridge, six.MAC, six.VLAN, six.DHCP = "six", "six0", newMAC(), 13, true
+	six.Prefix6 = netip.MustParsePrefix("fd12:3456:789a:5::/64")
+	get(b.CreateNetwork(ctx, six))(b)
+	change := func(name string, p netip.Prefix) error {
+		_, err := b.ChangeNetwork(ctx, name, func(n *seedbed.Network) error { n.Prefix6 = p; return nil })
+		return err
+	}
+	b.want(change("lan", six.Prefix6), seedbed.ErrInvalid, `"lan" cannot get a prefix`)
+	a := createOf("one")
+	a.Instance.NICs = []seedbed.NIC{{MAC: newMAC(), Network: "six"}}
+	get(b.Accept(ctx, a))(b)
+	mac := get(b.Instance(ctx, a.Instance.ID))(b).NICs[0].MAC
+	want := []seedbed.NetworkLease{{MAC: mac, Addr6: six.Addr6(mac), Instance: "one"}}
+	b.equal(get(b.NetworkLeases(ctx, seedbed.AllProjects(), "six"))(b), want)
+	b.must(change("six", netip.MustParsePrefix("fd12:3456:789a:6::/64")))
+	b.want(change("six", netip.Prefix{}), seedbed.ErrInvalid, `"six" cannot lose its only prefix`)
+}

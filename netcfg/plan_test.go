@@ -170,12 +170,12 @@ func TestDigestOfNetworks(t *testing.T) {
 	}
 	before := digest(func(*seedbed.Network) {})
 	for name, change := range map[string]func(*seedbed.Network){
-		"MAC":  func(n *seedbed.Network) { n.MAC[5]++ },
-		"kind": func(n *seedbed.Network) { n.Kind = seedbed.NetworkIsolated },
-		"NAT":  func(n *seedbed.Network) { n.Kind, n.NAT = seedbed.NetworkNAT, true },
-		"DHCP": func(n *seedbed.Network) { n.DHCP = !n.DHCP },
-		"DNS":  func(n *seedbed.Network) { n.DNS = []netip.Addr{seedbed.ResolverAddr} },
-		"NTP":  func(n *seedbed.Network) { n.NTP = []netip.Addr{seedbed.TimeAddr} },
+		"MAC":         func(n *seedbed.Network) { n.MAC[5]++ },
+		"kind":        func(n *seedbed.Network) { n.Kind = seedbed.NetworkIsolated },
+		"NAT":         func(n *seedbed.Network) { n.Kind, n.NAT = seedbed.NetworkNAT, true },
+		"DHCP":        func(n *seedbed.Network) { n.DHCP = !n.DHCP },
+		"DNS":         func(n *seedbed.Network) { n.DNS = []netip.Addr{seedbed.ResolverAddr} },
+		"NTP":         func(n *seedbed.Network) { n.NTP = []netip.Addr{seedbed.TimeAddr} },
 		"permissions": func(n *seedbed.Network) { n.Allow.Addresses = true },
 	} {
 		if digest(change) == before {

@@ -15,6 +15,7 @@ var changeCases = map[string]func(*bench){
 	"of many changes of one text": testChangeRace,
 	"reservations":                testReservations,
 	"reservations of IPv6":        testReservations6,
+	"bridged6":                    testBridged6,
 	"forwards":                    testForwards,
 	"forward race":                testForwardRace,
 	"forward of a tunnel's port":  testForwardedTunnel,

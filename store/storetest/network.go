@@ -19,7 +19,6 @@ var networkCases = map[string]func(*bench){
 	"of a project":     testNetworkOfProject,
 	"chosen addresses": testChosenAddresses,
 	"bridged":          testBridged,
-	"bridged6":         testBridged6,
 	"overlap race":     testOverlapRace,
 	"removal race":     testNetworkRemovalRace,
 	"security groups":  testSecurityGroups,

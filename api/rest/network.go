@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"cmp"
 	"context"
 	"net/netip"
 	"net/url"
@@ -178,12 +177,20 @@ func (r *router) changeSecurityGroup(ctx context.Context, c *fiber.Ctx) error {
 // that no instance has, if the caller sees those of the network's project.
 func (r *router) networkLeases() listing[seedbed.NetworkLease] {
 	return listing[seedbed.NetworkLease]{
-		kind: "address", place: func(l seedbed.NetworkLease) string { return string(l.Addr.AsSlice()) + string(l.MAC[:]) },
-		read: inNetwork(r, r.leasesOf),
+		kind: "address", place: placeOfLease, read: inNetwork(r, r.leasesOf),
 	}
 }
 
-// leasesOf returns the addresses of a network in order: those that the instances of a scope have, and the reserved ones of the others.
+// placeOfLease returns text that sorts addresses of IPv4 first, and then those of IPv6 alone by MAC address.
+func placeOfLease(l seedbed.NetworkLease) string {
+	version := "4"
+	if !l.Addr.IsValid() {
+		version = "6"
+	}
+	return version + string(l.Addr.AsSlice()) + string(l.MAC[:]) + string(l.Addr6.AsSlice())
+}
+
+// leasesOf returns the addresses of a network: those that the instances of a scope have, and the reserved ones of the others.
 func (r *router) leasesOf(ctx context.Context, in seedbed.Scope, network string) ([]seedbed.NetworkLease, error) {
 	all, err := r.Store.NetworkLeases(ctx, in, network)
 	if err != nil || !in.Sees(seedbed.ProjectOf(network)) {
@@ -195,16 +202,17 @@ func (r *router) leasesOf(ctx context.Context, in seedbed.Scope, network string)
 	}
 	had := map[netip.Addr]bool{}
 	for _, l := range all {
-		had[l.Addr] = true
+		had[l.Addr], had[l.Addr6] = true, true
 	}
 	for _, v := range n.Reservations {
+		l := seedbed.NetworkLease{Addr: v.Addr, MAC: v.MAC, Reserved: true}
+		if v.Addr.Is6() {
+			l.Addr, l.Addr6 = netip.Addr{}, v.Addr
+		}
 		if !had[v.Addr] {
-			all = append(all, seedbed.NetworkLease{Addr: v.Addr, MAC: v.MAC, Reserved: true})
+			all = append(all, l)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b seedbed.NetworkLease) int { // those without an IPv4 address come last
-		return cmp.Or(cmp.Compare(b.Addr.BitLen(), a.Addr.BitLen()), a.Addr.Compare(b.Addr))
-	})
 	return all, nil
 }
 

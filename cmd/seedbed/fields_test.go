@@ -36,16 +36,16 @@ var requests = []struct {
 	{wire.InstanceRequest{}, map[string]string{
 		"name": argument, "profile": asRequest, "image": asRequest, "params": "create --param", "hold": asRequest, "protected": asRequest,
 		"node": asRequest, "network": asRequest, "nics": asRequest, "security_groups": asRequest, "ready": "create --ready",
-		"arguments": "provisioner create --script-arg", "disks_only": "provisioner create --no-define",
+		"expires": asRequest, "at_expiry": asRequest, "arguments": "provisioner create --script-arg", "disks_only": "provisioner create --no-define",
 	}},
 	{wire.NewInstance{}, map[string]string{
 		"hold": asRequest, "protected": asRequest, "node": asRequest, "network": asRequest, "nics": asRequest,
-		"security_groups": asRequest, "ready": "create --ready",
+		"security_groups": asRequest, "ready": "create --ready", "expires": asRequest, "at_expiry": asRequest,
 	}},
 	{wire.PlanRequest{}, map[string]string{
 		"action": "create and vm rebuild --dry-run", "name": argument, "profile": asRequest, "image": asRequest,
 		"params": "create --param", "hold": asRequest, "protected": asRequest, "node": asRequest, "network": asRequest, "nics": asRequest,
-		"security_groups": asRequest, "ready": "create --ready",
+		"security_groups": asRequest, "ready": "create --ready", "expires": asRequest, "at_expiry": asRequest,
 	}},
 	{seedbed.Request{}, map[string]string{
 		"action": "the command", "name": argument, "params": "create --param",

@@ -134,7 +134,8 @@ func testChangeInstance(b *bench) {
 	b.equal([]any{now.Expiry, now.Notes}, []any{&seedbed.Expiry{Time: day, Action: seedbed.ExpiryRemove}, "two\nlines"})
 	b.equal(len(get(b.Expired(ctx, day.Add(-time.Second)))(b)), 0)
 	b.equal(get(b.Expired(ctx, day))(b)[0].Name, "web1")
-	get(b.ChangeInstance(ctx, seedbed.InDefault("web1"), func(i *seedbed.Instance) error { i.Expiry, i.Notes = nil, ""; return nil }, render))(b)
+	never := func(i *seedbed.Instance) error { i.Expiry, i.Notes = nil, ""; return nil }
+	get(b.ChangeInstance(ctx, seedbed.InDefault("web1"), never, render))(b)
 	b.equal(len(get(b.Expired(ctx, day))(b)), 0)
 	i.Revision++
 	_, err := b.ChangeInstance(ctx, seedbed.InDefault("web1"), func(i *seedbed.Instance) error { i.Notes = "\x1b[2J"; return nil }, render)

@@ -13,7 +13,7 @@ import (
 	"seedbed/internal/lab"
 )
 
-// One guest answers at two ports. Another, on another node, looks it up by name and asks at both: a rule allows one.
+// One guest answers at two ports. Another, on another node, asks at both: a rule allows one. Each finds the other by name, and pings it.
 const (
 	answering = `#!/bin/sh
 for port in 8080 8081; do
@@ -24,16 +24,21 @@ for port in 8080 8081; do
 		sleep 1
 	done
 done
+(until ping -c 1 -W 2 app1.FROM.internal >/dev/null; do
+	sleep 1
+done
+echo 'SEEDBED app1 answers a ping') &
 `
 	asking = `#!/bin/sh
-until addr=$(nslookup db1.NETWORK.internal 169.254.169.253 | awk '/^Name:/ { on = 1 } on && /^Address/ { print $NF }') && [ -n "$addr" ]; do
+until ping -c 1 -W 2 db1.NETWORK.internal >/tmp/ping; do
 	sleep 1
 done
-until [ "$(timeout 3 nc "$addr" 8080 </dev/null)" = hello ]; do
+sed -n 's/^PING .* (\([0-9.]*\)):.*/SEEDBED \1 answers a ping/p' /tmp/ping
+until [ "$(timeout 3 nc db1.NETWORK.internal 8080 </dev/null)" = hello ]; do
 	sleep 1
 done
-echo "SEEDBED hello from $addr at 8080"
-timeout 3 nc "$addr" 8081 </dev/null | sed 's/^/SEEDBED at 8081: /'
+echo 'SEEDBED hello from port 8080'
+timeout 3 nc db1.NETWORK.internal 8081 </dev/null | sed 's/^/SEEDBED at 8081: /'
 echo 'SEEDBED done'
 `
 )
@@ -74,7 +79,7 @@ func (w *twoNodes) across(t *testing.T, s span) {
 	}
 	document := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "NETWORK", s.network)), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(strings.NewReplacer("NETWORK", s.network, "FROM", from).Replace(text)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
@@ -85,8 +90,8 @@ func (w *twoNodes) across(t *testing.T, s span) {
 	}
 	for _, args := range slices.Concat([][]string{append([]string{"network", "add", s.network, "--prefix", s.prefix + ".0/24"}, s.flags...)},
 		peer, [][]string{
-			{"security-group", "add", "app", "out any"},
-			{"security-group", "add", "db", rule},
+			{"security-group", "add", "app", "out any", "in icmp"},
+			{"security-group", "add", "db", rule, "in icmp", "out icmp"},
 			create("db1", "lab", s.network, "db", answering),
 			create("app1", "hv2", from, "app", asking),
 		}) {
@@ -95,14 +100,19 @@ func (w *twoNodes) across(t *testing.T, s span) {
 			t.Fatalf("seedbed %s: status %d: %s%s\n%s", strings.Join(args, " "), status, out, stderr, console)
 		}
 	}
-	var console string
-	lab.Await(t, lab.Patience, "the console shows what was asked", func() bool {
-		b, err := w.API.Console(t.Context(), "app1", 1<<20)
-		console = string(b)
-		return err == nil && strings.Contains(console, "SEEDBED done")
-	})
-	hello := regexp.MustCompile(`SEEDBED hello from ` + regexp.QuoteMeta(s.prefix) + `\.\d+ at 8080`)
-	if !hello.MatchString(console) || strings.Contains(console, "SEEDBED at 8081") {
+	shows := func(name, text string) (console string) {
+		lab.Await(t, lab.Patience, "the console of "+name+" shows: "+text, func() bool {
+			b, err := w.API.Console(t.Context(), name, 1<<20)
+			console = string(b)
+			return err == nil && strings.Contains(console, text)
+		})
+		return console
+	}
+	shows("db1", "SEEDBED app1 answers a ping")
+	console := shows("app1", "SEEDBED done")
+	pinged := regexp.MustCompile(`SEEDBED ` + regexp.QuoteMeta(s.prefix) + `\.\d+ answers a ping`)
+	hello := strings.Contains(console, "SEEDBED hello from port 8080")
+	if !pinged.MatchString(console) || !hello || strings.Contains(console, "SEEDBED at 8081") {
 		t.Errorf("console:\n%s", console[max(0, len(console)-4<<10):])
 	}
 	for _, name := range []string{"db1", "app1"} {

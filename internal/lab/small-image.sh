@@ -35,7 +35,7 @@ done | awk 'NF && !seen[$0]++' | while read -r file; do
 	echo "/etc/${file##*/}" >>"$root/etc/drivers"
 done
 cp /bin/busybox "$root/bin/"
-printf 'hosts: files\nservices: files\n' >"$root/etc/nsswitch.conf" # a static program cannot load others
+printf 'hosts: files dns\nservices: files\n' >"$root/etc/nsswitch.conf" # a static program cannot load others
 install -m 755 "$here/small-init.sh" "$root/init"
 ln -s /init "$root/etc/lease"
 (cd "$root" && find . | busybox cpio -o -H newc 2>/dev/null) | gzip -1 >"$work/disk/initrd.img"

@@ -17,6 +17,10 @@ bound)
 		esac
 		shift 2
 	done
+	echo "search ${search:-$domain}" >/etc/resolv.conf
+	for server in $dns; do
+		echo "nameserver $server" >>/etc/resolv.conf
+	done
 	exit
 	;;
 ?*) exit ;;
@@ -37,10 +41,18 @@ done
 ip link set lo up
 ip link set eth0 up
 until udhcpc -q -f -n -t 5 -i eth0 -s /etc/lease; do
+	# A network with IPv6 alone says by router advertisements what there is.
+	if ip -6 addr show dev eth0 scope global | grep -q inet6; then
+		imds='http://[fd00:ec2::254]'
+		echo 'nameserver fd00:ec2::253' >/etc/resolv.conf
+		break
+	fi
 	sleep 1
 done
 # A bridged network's other DHCP server names no route to the metadata, which the wire has.
-ip route get 169.254.169.254 >/dev/null 2>&1 || ip route add 169.254.169.254 dev eth0
+case $imds in
+*169.254*) ip route get 169.254.169.254 >/dev/null 2>&1 || ip route add 169.254.169.254 dev eth0 ;;
+esac
 until id=$(timeout 10 wget -q -O - $imds/latest/meta-data/instance-id); do
 	sleep 1
 done

@@ -37,7 +37,8 @@ var requests = []struct {
 		"name": argument, "profile": asRequest, "image": asRequest, "params": "create --param", "hold": asRequest, "protected": asRequest,
 		"node": asRequest, "network": asRequest, "nics": asRequest, "security_groups": asRequest, "ready": "create --ready",
 
-		"expires": asRequest, "at_expiry": asRequest, "arguments": "provisioner create --script-arg", "disks_only": "provisioner create --no-define",
+		"expires": asRequest, "at_expiry": asRequest, "arguments": "provisioner create --script-arg",
+		"disks_only": "provisioner create --no-define",
 	}},
 	{wire.NewInstance{}, map[string]string{
 		"hold": asRequest, "protected": asRequest, "node": asRequest, "network": asRequest, "nics": asRequest,

@@ -219,6 +219,54 @@ func (l *lab) state() []any {
 	return []any{instances, fmt.Sprint(leases), deliveries, events}
 }
 
+// What happens to an instance between the plan of a cleanup and its turn counts. One that has to wait keeps nothing else from being done.
+func TestExpiryWaits(t *testing.T) {
+	t.Parallel()
+	busy := func(context.Context, *lab, seedbed.Request) error {
+		return seedbed.Errorf(seedbed.ErrInUse, "a job works on it")
+	}
+	extended := func(ctx context.Context, l *lab, req seedbed.Request) error {
+		_, err := l.db.ChangeInstance(ctx, seedbed.Named(req.Project, req.Name), func(i *seedbed.Instance) error {
+			i.Expiry.Time = i.Expiry.Time.Add(time.Hour)
+			return nil
+		}, func(_ seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g })
+		if err != nil {
+			return err
+		}
+		_, err = l.intake.Submit(ctx, req, nil)
+		return err
+	}
+	for name, submit := range map[string]func(context.Context, *lab, seedbed.Request) error{"busy": busy, "extended": extended} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t).withProfile(seedbed.ReadyStarted)
+			l.static.Store(true)
+			all := l.running(1)
+			l.oldRecords(all)
+			l.start()
+			e := seedbed.Expiry{Time: time.Now().Add(time.Hour), Action: seedbed.ExpiryRemove}
+			expire := func(i *seedbed.Instance) error { i.Expiry = &e; return nil }
+			_, err := l.db.ChangeInstance(t.Context(), seedbed.InDefault("vm0"), expire,
+				func(_ seedbed.Instance, g seedbed.Guest) seedbed.Guest { return g })
+			l.ok(err)
+			r, err := cleanup.New(cleanup.Config{Now: func() time.Time { return time.Now().Add(2 * time.Hour) },
+				Submit: func(ctx context.Context, req seedbed.Request) error { return submit(ctx, l, req) }}, l.db, alone{l.host}).
+				Run(t.Context(), cleanup.Options{})
+			l.ok(err)
+			var tasks []string
+			for _, i := range r.Items {
+				tasks = append(tasks, i.Task)
+			}
+			if slices.Contains(tasks, "expiry") || !slices.Contains(tasks, "deliveries") {
+				t.Errorf("tasks %q: want deliveries, and no expiry", tasks)
+			}
+			if i, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("vm0")); err != nil || i.State != seedbed.InstanceRunning {
+				t.Errorf("vm0 is %s, %v", i.State, err)
+			}
+		})
+	}
+}
+
 // An instance that has expired is stopped or removed once, when no job works on it; a protected one is not removed.
 func TestExpiry(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,6 @@ package cleanup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -28,13 +27,13 @@ func (c *Cleaner) expiries(ctx context.Context, now time.Time) ([]chore, error) 
 		case inst.State == seedbed.InstanceProvisioning || inst.State == seedbed.InstanceRemoving:
 			continue
 		}
+		expired := "expired " + inst.Expiry.Time.Format(time.RFC3339)
 		req := seedbed.Request{Action: action, Project: inst.Project, Name: inst.Name}
 		todo = append(todo, chore{
-			Item{Task: "expiry", Action: action, Subject: inst.FullName().String(),
-				Detail: "expired " + inst.Expiry.Time.Format(time.RFC3339) + kept},
+			Item{Task: "expiry", Action: action, Subject: inst.FullName().String(), Detail: expired + kept},
 			func(ctx context.Context) (bool, error) {
-				err := c.cfg.Submit(ctx, req)
-				if errors.Is(err, seedbed.ErrConflict) || errors.Is(err, seedbed.ErrNotFound) {
+				err := c.cfg.Submit(seedbed.WithChange(ctx, onceExpired(ctx, inst, expired)), req)
+				if err != nil && ctx.Err() == nil {
 					c.cfg.Log.Info("an expired instance waits for the next cleanup", "instance", inst.FullName().String(), "err", err)
 					return false, nil
 				}
@@ -43,4 +42,21 @@ func (c *Cleaner) expiries(ctx context.Context, now time.Time) ([]chore, error) 
 		})
 	}
 	return todo, nil
+}
+
+// onceExpired returns on whose behalf an expired instance is stopped or removed, as the audit log notes it: of who asked for the cleanup, if
+// anyone did. An instance that has changed since it was read, as one that was extended, is left alone.
+func onceExpired(ctx context.Context, inst seedbed.Instance, why string) *seedbed.Change {
+	by := seedbed.Change{Actor: "cleanup", Installation: true}
+	if asked := seedbed.ChangeOf(ctx); asked != nil {
+		by = seedbed.Change{Actor: asked.Actor, Role: asked.Role, From: asked.From, Installation: asked.Installation}
+	}
+	by.Project, by.Request = inst.Project, why
+	by.Match = func(object any) error {
+		if now, ok := object.(seedbed.Instance); !ok || now.Revision != inst.Revision {
+			return seedbed.Errorf(seedbed.ErrConflict, "instance %s has changed since it was found to have expired", inst.FullName())
+		}
+		return nil
+	}
+	return &by
 }

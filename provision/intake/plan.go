@@ -111,6 +111,9 @@ func (in *Intake) missing(ctx context.Context, m tailored, p *seedbed.Plan) erro
 // notes adds what a plan's volumes and NICs do not show.
 func (m prepared) notes(p *seedbed.Plan) {
 	tell := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
+	if e := m.inst.Expiry; e != nil {
+		tell("it expires at %s: %s", e.Time.Format(time.RFC3339), e.Event(m.inst.ID).Description)
+	}
 	if s := m.parts.Script; m.script != nil {
 		p.Script, p.Image = s.Name, ""
 		tell("script %s (revision %d) makes the volumes and chooses their names: those listed here are from the storage template %s",

@@ -31,9 +31,10 @@ func (in *Intake) power(ctx context.Context, kind seedbed.JobKind, req seedbed.R
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	if kind == seedbed.JobStart && inst.Expiry.Over(time.Now()) {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "instance %q expired at %s and would be stopped again: extend it first "+
-			"(seedbed vm extend %s --by 2h)", inst.Name, inst.Expiry.Time.Format(time.RFC3339), inst.Name)
+	if kind != seedbed.JobStop {
+		if err := notExpired(inst); err != nil {
+			return seedbed.Receipt{}, err
+		}
 	}
 	job := jobOn(inst, kind, req.JobOptions)
 	if kind != seedbed.JobStart {
@@ -42,6 +43,15 @@ func (in *Intake) power(ctx context.Context, kind seedbed.JobKind, req seedbed.R
 		}
 	}
 	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Delivery: delivery})
+}
+
+// notExpired returns ErrConflict for an instance that has expired: what would start it is refused.
+func notExpired(inst seedbed.Instance) error {
+	if !inst.Expiry.Over(time.Now()) {
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrConflict, "instance %q expired at %s and would be stopped again: extend it first "+
+		"(seedbed vm extend %s --by 2h)", inst.Name, inst.Expiry.Time.Format(time.RFC3339), inst.Name)
 }
 
 // powerSpec parses the parameters that say how an instance is switched off, and returns the others.

@@ -54,6 +54,9 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	if err != nil {
 		return made, err
 	}
+	if err := notExpired(now); err != nil {
+		return made, err
+	}
 	m, stored, err := in.tailorAgain(ctx, req, now, given)
 	if err != nil {
 		return made, err

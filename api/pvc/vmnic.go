@@ -29,6 +29,7 @@ type interfaceXML struct {
 	Model struct {
 		Type string `xml:"type,attr"`
 	} `xml:"model"`
+	Others []struct{ XMLName xml.Name } `xml:",any"`
 }
 
 // definedXML is a definition as it is compared with another: its NICs, and all else in one form.
@@ -38,6 +39,12 @@ type definedXML struct {
 	of   map[string]string
 	rest string
 }
+
+// ofInterface is where NICs are in a definition.
+const ofInterface = "domain/devices/interface"
+
+// maxXMLDepth is how deep the elements of a definition may be nested.
+const maxXMLDepth = 64
 
 const (
 	xmlMissing    = "A Libvirt XML document must be specified"
@@ -50,9 +57,6 @@ const (
 // parseDefined reads a definition.
 func parseDefined(doc string) (definedXML, error) {
 	d := definedXML{of: map[string]string{}}
-	if err := xml.Unmarshal([]byte(doc), &d); err != nil {
-		return d, err
-	}
 	var rest, nic strings.Builder
 	out, mac := &rest, ""
 	in := xml.NewDecoder(strings.NewReader(doc))
@@ -61,20 +65,22 @@ func parseDefined(doc string) (definedXML, error) {
 		token, err := in.RawToken()
 		if errors.Is(err, io.EOF) {
 			d.rest = rest.String()
-			return d, nil
+			return d, xml.Unmarshal([]byte(doc), &d) // of what is not nested too deep
 		}
 		if err != nil {
 			return d, err
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
-			at = append(at, qualified(t.Name))
+			if at = append(at, qualified(t.Name)); len(at) > maxXMLDepth {
+				return d, fmt.Errorf("its elements are nested more than %d deep", maxXMLDepth)
+			}
 			slices.SortFunc(t.Attr, func(a, b xml.Attr) int { return cmp.Compare(qualified(a.Name), qualified(b.Name)) })
-			switch strings.Join(at, "/") {
-			case "domain/devices/interface":
+			switch { // the depth first: a path is long
+			case len(at) == 3 && strings.Join(at, "/") == ofInterface:
 				nic.Reset()
 				out, mac = &nic, ""
-			case "domain/devices/interface/mac":
+			case len(at) == 4 && strings.Join(at, "/") == ofInterface+"/mac":
 				for _, a := range t.Attr {
 					if qualified(a.Name) == "address" {
 						mac = strings.ToLower(a.Value)
@@ -88,7 +94,7 @@ func parseDefined(doc string) (definedXML, error) {
 			out.WriteByte('>')
 		case xml.EndElement:
 			out.WriteString("</>")
-			if strings.Join(at, "/") == "domain/devices/interface" {
+			if len(at) == 3 && strings.Join(at, "/") == ofInterface {
 				d.of[mac] = nic.String()
 				out = &rest
 			}
@@ -231,6 +237,9 @@ func (r *router) nicAsked(ctx context.Context, c *fiber.Ctx, x interfaceXML) (n 
 			seedbed.Clip(x.Type))
 	case x.Model.Type != "" && x.Model.Type != "virtio":
 		return n, bad("the model of the new NIC is %s: NICs of VMs are virtio.", seedbed.Clip(x.Model.Type))
+	}
+	if len(x.Others) > 0 {
+		return n, bad("the new NIC has %s, which is not known here: expected mac, source and model.", seedbed.Clip(x.Others[0].XMLName.Local))
 	}
 	if n.MAC, err = seedbed.ParseMAC(x.MAC.Address); err != nil {
 		return n, bad("the MAC address of the new NIC is %s.", seedbed.Clip(x.MAC.Address))

@@ -216,6 +216,9 @@ func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Req
 	if !allowsAction(hook, req.Action) {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the action %q", seedbed.Clip(req.Action))
 	}
+	if req.AtExpiry == seedbed.ExpiryRemove && !allowsAction(hook, seedbed.DoRemove) {
+		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow the action %q, which at_expiry asks for", seedbed.DoRemove)
+	}
 	if jobless(req.Action) {
 		return nil
 	}

@@ -45,6 +45,9 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 	if err := server.CheckParams(ctx, c, req.Params); err != nil {
 		return seedbed.Receipt{}, err
 	}
+	if err := expires(c, req.NewInstance); err != nil {
+		return seedbed.Receipt{}, err
+	}
 	create := newInstance(req.NewInstance)
 	create.Project = server.CallerOf(c).Project
 	create.Action, create.Name, create.Profile, create.Image, create.Params = seedbed.DoCreate, req.Name, req.Profile, req.Image, req.Params
@@ -56,6 +59,14 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 func newInstance(n wire.NewInstance) seedbed.Request {
 	return seedbed.Request{Hold: n.Hold, Protected: n.Protected, Expires: n.Expires, AtExpiry: n.AtExpiry, Node: n.Node,
 		Network: n.Network, NICs: n.NICs, SecurityGroups: n.SecurityGroups, Ready: n.Ready}
+}
+
+// expires returns ErrForbidden if a request has a new instance removed by its expiry, and the caller may not remove instances.
+func expires(c *fiber.Ctx, n wire.NewInstance) error {
+	if n.AtExpiry != seedbed.ExpiryRemove {
+		return nil
+	}
+	return server.CallerOf(c).Need(seedbed.ActionInstanceRemove)
 }
 
 // checkScriptRequest refuses what only a profile with a script can do for one without.

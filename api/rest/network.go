@@ -29,21 +29,21 @@ func (r *router) network(ctx context.Context, c *fiber.Ctx) error {
 func (r *router) tellNetwork(ctx context.Context, c *fiber.Ctx, n seedbed.Network) error {
 	tag, counted := server.ContentTag(n), []seedbed.Network{n}
 	if err := r.countAddresses(ctx, c, counted); err != nil {
-		return err
+		r.Log.Warn("a network is shown without how many addresses are used", "network", n.Name, "err", err) // a change was made
 	}
 	return server.Tagged(c, tag, counted[0])
 }
 
-// countAddresses sets how many addresses are in use in networks, which are sorted by name. Of a network that another project has published,
-// the caller does not learn what others have.
+// countAddresses sets how many addresses are in use in networks. Of one that another project has published, the caller does not learn
+// what others have.
 func (r *router) countAddresses(ctx context.Context, c *fiber.Ctx, networks []seedbed.Network) error {
-	err := r.Store.CountAddresses(ctx, networks)
+	var own []*seedbed.Network
 	for i, n := range networks {
-		if !server.CallerOf(c).Learns(n.Name) {
-			networks[i].Addresses = nil
+		if server.CallerOf(c).Learns(n.Name) {
+			own = append(own, &networks[i])
 		}
 	}
-	return err
+	return r.Store.CountAddresses(ctx, own)
 }
 
 func (r *router) newNetwork(ctx context.Context, c *fiber.Ctx) error {
@@ -200,8 +200,12 @@ func (r *router) leasesOf(ctx context.Context, in seedbed.Scope, network string)
 	if err != nil {
 		return nil, err
 	}
+	every, err := r.Store.NetworkLeases(ctx, seedbed.AllProjects(), network)
+	if err != nil {
+		return nil, err
+	}
 	had := map[netip.Addr]bool{}
-	for _, l := range all {
+	for _, l := range every {
 		had[l.Addr], had[l.Addr6] = true, true
 	}
 	for _, v := range n.Reservations {

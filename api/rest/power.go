@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -98,7 +99,7 @@ func (r *router) plan(ctx context.Context, c *fiber.Ctx) (any, error) {
 	case req.Ready != "":
 		return nil, server.Invalid("ready is only for a create: a rebuild is ready as its profile says")
 	}
-	if err := server.ChoosesNode(c, req.Node); err != nil {
+	if err := cmp.Or(server.ChoosesNode(c, req.Node), expires(c, req.NewInstance)); err != nil {
 		return nil, err
 	}
 	plan := newInstance(req.NewInstance)

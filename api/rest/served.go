@@ -50,8 +50,9 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 			return err
 		}
 	}
-	i, err := r.changeFree(ctx, server.CallerOf(c).Instance(n), req, func(i *seedbed.Instance, req wire.InstanceChange) error {
-		if err := server.Matches(c, server.InstanceTag(*i)); err != nil {
+	matches := func(i seedbed.Instance) error { return server.Matches(c, server.InstanceTag(i)) }
+	i, err := r.changeFree(ctx, server.CallerOf(c).Instance(n), req, matches, func(i *seedbed.Instance, req wire.InstanceChange) error {
+		if err := matches(*i); err != nil {
 			return err
 		}
 		if req.Spot != nil {
@@ -128,18 +129,18 @@ func changedExpiry(e *seedbed.Expiry, req wire.InstanceChange, now time.Time) (*
 }
 
 // draws is how often free addresses are chosen that another request gets first.
-const draws = 3
+const draws = 16
 
 // unasked is how an address is assigned that no host can be asked for.
 const unasked = "addresses that are named are assigned without that by take (--take)"
 
 // changeFree changes an instance as a request asks, after the hosts of a network that a node bridges were asked for the secondary addresses
-// that the request assigns. change gets the request with these addresses.
-func (r *router) changeFree(ctx context.Context, name seedbed.InstanceName, req wire.InstanceChange,
+// that the request assigns. No host is asked for an instance that does not match. change gets the request with these addresses.
+func (r *router) changeFree(ctx context.Context, name seedbed.InstanceName, req wire.InstanceChange, matches func(seedbed.Instance) error,
 	change func(*seedbed.Instance, wire.InstanceChange) error,
 ) (seedbed.Instance, error) {
 	for draw := 1; ; draw++ {
-		asked, err := r.probed(ctx, name, req)
+		asked, err := r.probed(ctx, name, req, matches)
 		if err != nil {
 			return seedbed.Instance{}, err
 		}
@@ -153,12 +154,16 @@ func (r *router) changeFree(ctx context.Context, name seedbed.InstanceName, req 
 // probed returns a request with the free secondary addresses that it asks for, if hosts which Seedbed does not know may use
 // addresses of the network. It returns ErrConflict if one of them uses an address that the request assigns, and ErrUnavailable if
 // they cannot be asked. It asks no host about what is taken from another NIC, whose guest would answer.
-func (r *router) probed(ctx context.Context, name seedbed.InstanceName, req wire.InstanceChange) (wire.InstanceChange, error) {
+func (r *router) probed(ctx context.Context, name seedbed.InstanceName, req wire.InstanceChange, matches func(seedbed.Instance) error,
+) (wire.InstanceChange, error) {
 	if r.Probe == nil || req.Take || len(req.Assign) == 0 && req.AssignCount == 0 && req.AssignCount6 == 0 {
 		return req, nil
 	}
 	inst, err := r.Store.InstanceByName(ctx, name)
 	if err != nil {
+		return req, err
+	}
+	if err := matches(inst); err != nil {
 		return req, err
 	}
 	at, err := inst.NIC(req.NIC)

@@ -199,8 +199,8 @@ type Site interface {
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	// FreeSecondary returns the secondary addresses that a NIC of an instance would get now which asks for some, or why it cannot.
 	FreeSecondary(ctx context.Context, inst seedbed.Instance, nic seedbed.NIC, asks []netip.Addr) ([]netip.Addr, error)
-	// CountAddresses sets how many of their addresses are in use in networks, which are sorted by name.
-	CountAddresses(ctx context.Context, networks []seedbed.Network) error
+	// CountAddresses sets how many of their addresses are in use in networks.
+	CountAddresses(ctx context.Context, networks []*seedbed.Network) error
 	CreateNetwork(ctx context.Context, n seedbed.Network) (seedbed.Network, error)
 	// NetworkLeases and Forwards return what the instances of a scope have in a network; Forwards without a name, in all.
 	NetworkLeases(ctx context.Context, in seedbed.Scope, network string) ([]seedbed.NetworkLease, error)

@@ -298,28 +298,28 @@ func (s *Store) NetworkLeases(ctx context.Context, in seedbed.Scope, network str
 	return all, err
 }
 
-// CountAddresses sets how many of their IPv4 addresses NICs have in some networks, which are sorted by name, and how many are free.
-func (s *Store) CountAddresses(ctx context.Context, networks []seedbed.Network) error {
-	if len(networks) == 0 {
-		return nil
-	}
+// CountAddresses sets how many of their IPv4 addresses NICs have in some networks, and how many are free.
+func (s *Store) CountAddresses(ctx context.Context, networks []*seedbed.Network) error {
 	return s.db.View(ctx, "count the addresses of networks", func(tx *sqldb.Tx) error {
-		taken, err := takenAddrs(ctx, tx, networks[0].Name, networks[len(networks)-1].Name)
-		for i, n := range networks {
-			networks[i].Addresses = n.CountAddresses(taken[n.Name])
+		for _, n := range networks {
+			taken, err := takenAddrs(ctx, tx, n.Name)
+			if err != nil {
+				return err
+			}
+			n.Addresses = n.CountAddresses(taken)
 		}
-		return err
+		return nil
 	})
 }
 
 // lowestAddrs returns the lowest free addresses of the network, at least one and at most most, read
 // from the database. It returns ErrFull if none is free.
 func lowestAddrs(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, most int) ([]netip.Addr, error) {
-	taken, err := takenAddrs(ctx, tx, n.Name, n.Name)
+	taken, err := takenAddrs(ctx, tx, n.Name)
 	if err != nil {
 		return nil, err
 	}
-	free := lowestFree(n, taken[n.Name], most)
+	free := lowestFree(n, taken, most)
 	if len(free) == 0 {
 		return nil, noAddress(n)
 	}
@@ -335,21 +335,13 @@ func noAddress(n seedbed.Network) error {
 		"network %q (%s) has no free address left: remove instances that use it, or use another network", n.Name, from)
 }
 
-// takenAddrs returns the addresses that instances have in the networks from one to another in the order of their names.
-func takenAddrs(ctx context.Context, tx *sqldb.Tx, from, to string) (map[string]map[netip.Addr]bool, error) {
-	type addr struct {
-		network string
-		netip.Addr
-	}
-	all, err := sqldb.List(ctx, tx, func(r sqldb.Row) (a addr, err error) { return a, r.Scan(&a.network, sqldb.ToText(&a.Addr)) },
-		`SELECT network, addr FROM nic WHERE network BETWEEN $1 AND $2 AND addr IS NOT NULL
-		UNION ALL SELECT network, addr FROM secondary_address WHERE network BETWEEN $1 AND $2`, from, to)
-	taken := map[string]map[netip.Addr]bool{}
+// takenAddrs returns the addresses of a network that instances have.
+func takenAddrs(ctx context.Context, tx *sqldb.Tx, network string) (map[netip.Addr]bool, error) {
+	all, err := sqldb.List(ctx, tx, func(r sqldb.Row) (a netip.Addr, err error) { return a, r.Scan(sqldb.ToText(&a)) },
+		`SELECT addr FROM nic WHERE network = $1 AND addr IS NOT NULL UNION ALL SELECT addr FROM secondary_address WHERE network = $1`, network)
+	taken := make(map[netip.Addr]bool, len(all))
 	for _, a := range all {
-		if taken[a.network] == nil {
-			taken[a.network] = map[netip.Addr]bool{}
-		}
-		taken[a.network][a.Addr] = true
+		taken[a] = true
 	}
 	return taken, err
 }

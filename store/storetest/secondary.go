@@ -107,7 +107,7 @@ func testSecondary(b *bench) {
 	// They count among the addresses of the network, and of no other.
 	b.network("acme/lab", "seedbed7", "10.98.0.0/28")
 	counted := get(b.Networks(ctx))(b)
-	b.must(b.CountAddresses(ctx, counted))
+	b.must(b.CountAddresses(ctx, []*seedbed.Network{&counted[0], &counted[1]}))
 	b.equal(*counted[0].Addresses, seedbed.AddressCount{Used: 0, Free: 13})
 	b.equal(*counted[1].Addresses, seedbed.AddressCount{Used: 7, Free: 246})
 

@@ -28,6 +28,9 @@ not removed. seedbed vm extend has them expire later.`,
 			if never == (at != "") {
 				return cli.Usagef("give --at TIME or --never")
 			}
+			if never && action != "" {
+				return cli.Usagef("--action is only given with --at")
+			}
 			return sel.each(ctx, a, api, args, wire.InstanceChange{Expires: &at, AtExpiry: action})
 		}),
 	}
@@ -108,7 +111,7 @@ guests do not see them. They have at most 4096 bytes, in as many lines as you li
 				if err != nil {
 					return err
 				}
-				notes := strings.TrimRight(string(text), "\n")
+				notes := strings.TrimRight(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
 				change.Notes = &notes
 			case clear:
 				change.Notes = new(string)

@@ -44,8 +44,8 @@ func (c *Cleaner) expiries(ctx context.Context, now time.Time) ([]chore, error) 
 	return todo, nil
 }
 
-// onceExpired returns on whose behalf an expired instance is stopped or removed, as the audit log notes it: of who asked for the cleanup, if
-// anyone did. An instance that has changed since it was read, as one that was extended, is left alone.
+// onceExpired returns on whose behalf an expired instance is stopped or removed, as the audit log notes it: of whoever asked for
+// the cleanup, or of the cleanup itself. An instance that has changed since it was read, as one that was extended, is left alone.
 func onceExpired(ctx context.Context, inst seedbed.Instance, why string) *seedbed.Change {
 	by := seedbed.Change{Actor: "cleanup", Installation: true}
 	if asked := seedbed.ChangeOf(ctx); asked != nil {

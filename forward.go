@@ -298,7 +298,7 @@ func (n Network) checkUplink(bad complaint) error {
 	case !n.Kind.OnWire() && (n.Uplink != "" || n.VLAN != 0):
 		return bad("a %s network has no uplink and no VLAN: expected the kind bridged or direct with them", n.Kind)
 	case n.Kind != NetworkBridged && n.NoProbe:
-		return bad("no_probe is for bridged networks: nobody is asked in a %s one", n.Kind)
+		return bad("no_probe is for bridged networks: no host is asked in a %s one", n.Kind)
 	case !n.Kind.OnWire():
 		return nil
 	case n.Uplink == "":
@@ -322,7 +322,7 @@ func (n Network) checkUplink(bad complaint) error {
 	return nil
 }
 
-// checkDirect refuses what nobody would do in a direct network: nothing of Seedbed is between its guests and the uplink.
+// checkDirect refuses what nothing would do in a direct network: nothing of Seedbed is between its guests and the uplink.
 func (n Network) checkDirect(bad complaint) error {
 	switch {
 	case !slices.Contains(DirectModes(), n.Mode):
@@ -362,7 +362,7 @@ func (n Network) HasFree(index int, nic NICRequest) error {
 	return nil
 }
 
-// Keeps returns ErrInvalid if nobody keeps a NIC in this network to what it has: in a direct one, to groups and rates.
+// Keeps returns ErrInvalid if nothing keeps a NIC in this network to what it has: in a direct one, to groups and rates.
 func (n Network) Keeps(nic NIC) error {
 	what := ""
 	switch {

@@ -366,7 +366,7 @@ func testOverlayPeers(b *bench) {
 	for i, name := range []string{"wide", "deep"} {
 		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 81 + byte(i)}), 24)
 		get(b.CreateNetwork(ctx, seedbed.Network{Name: name, Kind: seedbed.NetworkIsolated, Bridge: name + "0", MAC: newMAC(), VNI: 4711 + i,
-			Prefix: p, Gateway: p.Addr().Next(), DHCP: true}))(b)
+			Prefix: p, Gateway: p.Addr().Next(), DHCP: true, NetworkOptions: seedbed.NetworkOptions{MTU: 1400}}))(b)
 	}
 	get(b.peered("wide", []string{"deep"}, nil))(b)
 	j, one := b.runningIn("web1", "wide")

@@ -4,6 +4,7 @@ package netcfg
 
 import (
 	"encoding/binary"
+	"net"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 
 	"seedbed"
@@ -315,7 +317,62 @@ func TestOverlayPeersStrangers(t *testing.T) {
 	}
 	apply(t, s.here, s.a, Options{})
 	netnstest.Run(t, "ip", "link", "set", "sb3", "master", "sb-wide")
+	if !receives(t, g3, patience, send(nodeB, testVNI, udpFrame(overlayMAC(4), overlayMAC(3), joinedAddr(4), joinedAddr(3)))) {
+		t.Error("a frame within the overlay does not arrive: the test proves nothing")
+	}
 	if receives(t, g3, short, send(nodeB, testVNI, good)) {
 		t.Error("a frame of a network that is not an overlay arrives")
 	}
+}
+
+// TestOverlayPeersOutside: a host outside does not pass for a guest of a peer towards guests of a routed overlay, be they on this node or
+// on another.
+func TestOverlayPeersOutside(t *testing.T) {
+	s := newJoinedSite(t, [2]seedbed.NetworkKind{seedbed.NetworkNAT, seedbed.NetworkRouted})
+	s.apply(t)
+	s.peer(t, true)
+	s.boot(t, 3, 4, 5, 6)
+	for _, key := range []string{"all", "wire"} {
+		netnstest.Run(t, "sysctl", "-w", "net.ipv4.conf."+key+".rp_filter=0")
+	}
+	for _, way := range [][2]byte{{3, 5}, {5, 3}, {6, 4}, {4, 6}, {3, 6}, {4, 5}} {
+		s.asks(t, "peers", way[0], way[1], true)
+	}
+	wire, err := net.InterfaceByName("wire")
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(typ uint16, packet []byte) func() {
+		frame := ether(seedbed.MAC(wire.HardwareAddr), seedbed.MAC{2, 0, 0, 0, 9, 9}, typ, packet)
+		return func() {
+			s.far.Do(func() {
+				fd := rawSocketOn(t, "eth0")
+				defer unix.Close(fd)
+				if _, err := unix.Write(fd, frame); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	from := func(a netip.Addr, to byte) func() {
+		return send(unix.ETH_P_IP, ip4(a, joinedAddr(to), unix.IPPROTO_UDP, 0, udp(9000, 9000, []byte("x"))))
+	}
+	if !receives(t, s.guests[6], patience, from(netip.MustParseAddr("198.51.100.9"), 6)) {
+		t.Fatal("what comes from outside does not arrive: the test proves nothing")
+	}
+	for _, source := range []byte{3, 4} {
+		for _, to := range []byte{5, 6} {
+			if receives(t, s.guests[to], 300*time.Millisecond, from(joinedAddr(source), to)) {
+				t.Errorf("what a host outside sends with the address of guest %d arrives at guest %d", source, to)
+			}
+		}
+	}
+	v6 := ip6(unix.IPPROTO_UDP, udp(9000, 9000, []byte("x")))
+	copy(v6[8:], s.a.Networks[0].Addr6(overlayMAC(4)).AsSlice())
+	copy(v6[24:], s.a.Networks[1].Addr6(overlayMAC(6)).AsSlice())
+	const what = "from outside with an IPv6 address of a peer"
+	until(t, "the node drops it over IPv6", func() bool {
+		send(unix.ETH_P_IPV6, v6)()
+		return dropped(t, nftables.TableFamilyINet, "forward", what) > 0
+	})
 }

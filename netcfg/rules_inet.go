@@ -125,6 +125,8 @@ func forwardRules(p *plan) []rule {
 	return append(append(append(rules, unknownGuests()...), toPeers()...), []rule{
 		{"from outside with an address of the network", cat(into, ipv4(), pairOf(expr.MetaKeyOIFNAME, ipSource(), "prefixes"), drop())},
 		{"from outside with an IPv6 address of the network", cat(into, ipv6(), pairOf(expr.MetaKeyOIFNAME, ip6Source(), "prefixes6"), drop())},
+		{"from outside with an address of a peer", cat(into, ipv4(), pairOf(expr.MetaKeyOIFNAME, ipSource(), peered4), drop())},
+		{"from outside with an IPv6 address of a peer", cat(into, ipv6(), pairOf(expr.MetaKeyOIFNAME, ip6Source(), peered6), drop())},
 		{"within a network", cat(within, accept())},
 		{"what conntrack cannot place", cat(ctState(expr.CtStateBitINVALID), drop())},
 		{"out of a network", cat(ipv4(), in(expr.MetaKeyIIFNAME, "outside"), out, pair(ipSource(), "prefixes"), accept())},

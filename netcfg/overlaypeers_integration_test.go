@@ -325,9 +325,9 @@ func TestOverlayPeersStrangers(t *testing.T) {
 	}
 }
 
-// TestOverlayPeersOutside: a host outside does not pass for a guest of a peer towards guests of a routed overlay, be they on this node or
+// TestPeersOutside: a host outside does not pass for a guest of a peer towards guests of a routed overlay, be they on this node or
 // on another.
-func TestOverlayPeersOutside(t *testing.T) {
+func TestPeersOutside(t *testing.T) {
 	s := newJoinedSite(t, [2]seedbed.NetworkKind{seedbed.NetworkNAT, seedbed.NetworkRouted})
 	s.apply(t)
 	s.peer(t, true)

@@ -52,14 +52,13 @@ func (s *Store) ChangeInstance(
 		}
 		inst.Tags = sqldb.OrEmptyMap(inst.Tags)
 		inst.Revision, inst.Changed = inst.Revision+1, sqldb.Now()
+		expires, atExpiry := instances.ExpiryValues(inst.Expiry)
 		err = sqldb.Exec(ctx, tx,
-			`UPDATE instance SET metadata = $1, tags = $2, spot = $3, revision = $4, changed = $5, protected = $7, follow = $8 WHERE id = $6`,
+			`UPDATE instance SET metadata = $1, tags = $2, spot = $3, revision = $4, changed = $5, protected = $7, follow = $8,
+				expires = $9, at_expiry = $10, notes = $11 WHERE id = $6`,
 			sqldb.AsJSON(inst.Metadata), sqldb.AsJSON(inst.Tags), sqldb.AsJSON(inst.Spot), inst.Revision,
-			sqldb.Micros(inst.Changed), id, sqldb.Flag(inst.Protected), inst.Follow)
+			sqldb.Micros(inst.Changed), id, sqldb.Flag(inst.Protected), inst.Follow, expires, atExpiry, inst.Notes)
 		if err != nil {
-			return err
-		}
-		if err := instances.SetExpiry(ctx, tx, inst); err != nil {
 			return err
 		}
 		for _, other := range others { // first, so that a node learns that they lost their addresses before one has them

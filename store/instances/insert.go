@@ -44,7 +44,7 @@ func (s *Store) Insert(ctx context.Context, b *groupcommit.Batch, job seedbed.Jo
 		return err
 	}
 	made := sqldb.Micros(sqldb.OrNow(i.Created))
-	expires, atExpiry := expiryValues(i.Expiry)
+	expires, atExpiry := ExpiryValues(i.Expiry)
 	b.Add(instanceTable,
 		string(i.ID), i.Project, i.Name, i.Profile, i.Image, i.Node, string(seedbed.InstanceProvisioning),
 		int64(i.VCPUs), int64(i.Memory), string(ready), sqldb.Flag(i.Held), sqldb.Blob(i.UserData),

@@ -201,18 +201,12 @@ func CheckServed(i seedbed.Instance) error {
 		i.Metadata.Check(), seedbed.CheckTags(i.Tags), checkSpot(i.Spot), seedbed.CheckNotes(i.Notes))
 }
 
-// expiryValues returns the values of the columns expires and at_expiry.
-func expiryValues(e *seedbed.Expiry) (at any, action string) {
+// ExpiryValues returns the values of the columns expires and at_expiry.
+func ExpiryValues(e *seedbed.Expiry) (at any, action string) {
 	if e == nil {
 		return nil, ""
 	}
 	return sqldb.Micros(e.Time), e.Action
-}
-
-// SetExpiry writes the expiry and the notes of an instance.
-func SetExpiry(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
-	at, action := expiryValues(i.Expiry)
-	return sqldb.Exec(ctx, tx, `UPDATE instance SET expires = $1, at_expiry = $2, notes = $3 WHERE id = $4`, at, action, i.Notes, i.ID)
 }
 
 // Expired returns the instances that have expired at now.

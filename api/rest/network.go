@@ -197,8 +197,8 @@ func (r *router) leasesOf(ctx context.Context, in seedbed.Scope, network string)
 		return all, err
 	}
 	n, err := r.Store.Network(ctx, network)
-	if err != nil {
-		return nil, err
+	if err != nil || len(n.Reservations) == 0 {
+		return all, err
 	}
 	every, err := r.Store.NetworkLeases(ctx, seedbed.AllProjects(), network)
 	if err != nil {

@@ -27,12 +27,12 @@ func (c *Cleaner) expiries(ctx context.Context, now time.Time) ([]chore, error) 
 		case inst.State == seedbed.InstanceProvisioning || inst.State == seedbed.InstanceRemoving:
 			continue
 		}
-		expired := "expired " + inst.Expiry.Time.Format(time.RFC3339)
+		why := "expired " + inst.Expiry.Time.Format(time.RFC3339)
 		req := seedbed.Request{Action: action, Project: inst.Project, Name: inst.Name}
 		todo = append(todo, chore{
-			Item{Task: "expiry", Action: action, Subject: inst.FullName().String(), Detail: expired + kept},
+			Item{Task: "expiry", Action: action, Subject: inst.FullName().String(), Detail: why + kept},
 			func(ctx context.Context) (bool, error) {
-				err := c.cfg.Submit(seedbed.WithChange(ctx, onceExpired(ctx, inst, expired)), req)
+				err := c.cfg.Submit(seedbed.WithChange(ctx, onceExpired(ctx, inst, why)), req)
 				if err != nil && ctx.Err() == nil {
 					c.cfg.Log.Info("an expired instance waits for the next cleanup", "instance", inst.FullName().String(), "err", err)
 					return false, nil

@@ -3,13 +3,8 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 
-	"seedbed"
 	"seedbed/internal/lab"
 )
 
@@ -28,37 +23,7 @@ runcmd:
 // any more.
 func TestIPv6Guest(t *testing.T) {
 	beside(t)
-	image := lab.GuestImage(t)
-	h := lab.NewHost(t)
-	h.Libvirt()
-	s := lab.NewStack(t, lab.StackOptions{Host: h, Jobs: "{poll: 50ms, stage_timeout: {ready: 30m}}"})
-	addImage(t, s, "debian", image)
-	document := filepath.Join(t.TempDir(), "user-data")
-	if err := os.WriteFile(document, []byte(onIPv6), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	must(t, s, "network", "add", "alone", "--kind", "routed", "--prefix6", innerPrefix6, "--slaac")
-	out, stderr, status := s.CLI("create", "six", "--image", "debian", "--memory", "768MiB", "--user-data", document, "--ready", "report",
-		"--nic", "network=alone,mac="+secondMAC)
-	b, err := s.API.Console(t.Context(), "six", seedbed.MiB)
-	if status != 0 || err != nil {
-		t.Fatalf("status %d: %s%s\n%s %v", status, out, stderr, b[max(0, len(b)-8<<10):], err)
-	}
-	lab.Await(t, lab.Patience, "the console shows what user-data printed", func() bool {
-		b, err = s.API.Console(t.Context(), "six", seedbed.MiB)
-		return err == nil && strings.Contains(string(b), "SEEDBED done")
-	})
-	for _, want := range []string{
-		`SEEDBED addr .* inet6 ` + secondAddr6 + `/`, `SEEDBED route6 default via fe80::a9fe:a9fe `, `SEEDBED name ` + secondAddr6,
-		`SEEDBED status .*DataSourceEc2\b`,
-	} {
-		if !regexp.MustCompile(want).Match(b) {
-			t.Errorf("the console does not show %s:\n%s", want, b[max(0, len(b)-8<<10):])
-		}
-	}
-	if regexp.MustCompile(`SEEDBED addr .* inet `).Match(b) {
-		t.Errorf("the guest has an IPv4 address:\n%s", b[max(0, len(b)-8<<10):])
-	}
-	removeInstance(t, s, "six")
-	must(t, s, "network", "remove", "alone", "-y")
+	onlyIPv6(t, lab.GuestImage(t), "768MiB", onIPv6,
+		`SEEDBED addr .* inet6 `+secondAddr6+`/`, `SEEDBED route6 default via fe80::a9fe:a9fe `, `SEEDBED name `+secondAddr6,
+		`SEEDBED status .*DataSourceEc2\b`)
 }

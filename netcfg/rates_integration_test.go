@@ -4,6 +4,7 @@ package netcfg
 
 import (
 	"encoding/binary"
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -125,5 +126,75 @@ func TestRateOfConnections(t *testing.T) {
 		})
 		ask(t, name+": the neighbour", g2, tt.addr, tt.said(1))
 		ask(t, name+": the guest itself", g1, tt.addr, tt.said(0))
+	}
+}
+
+// TestRateOfNewFlowsByWayOfTheNode: a guest of a peer, and one that uses many addresses, does not use up what others may that reach a
+// guest by way of the node, nor what its neighbours may.
+func TestRateOfNewFlowsByWayOfTheNode(t *testing.T) {
+	const prefix, mine = "10.78.0.0/24", 16
+	m := open(t)
+	s := state0()
+	secondNetwork(&s, seedbed.NetworkIsolated, prefix)
+	peerNetworks(&s, 0, 1, true)
+	s.Networks[1].Allow.Addresses = true
+	s.Groups = []seedbed.SecurityGroup{group("web", "in udp 9000")}
+	s.Ports[0].Groups = []string{"web"}
+	other := netip.MustParseAddr("10.78.0.3")
+	s.Ports = append(s.Ports, Port{Tap: "sb4", MAC: seedbed.MAC{2, 0, 0, 0, 0, 4}, Addr: other, Mark: 104, Bridge: "sb-lab"})
+	apply(t, m, s, Options{Connections: 16}) // 32 at once, and one a second
+	g1, g2 := guest(t, "sb1", mac1, ip1), guest(t, "sb2", mac2, ip2)
+	g3, addr := secondGuest(t, prefix)
+	g4 := netnstest.New(t)
+	netnstest.Veth(t, "sb4", g4, "02:00:00:00:00:04")
+	netnstest.Run(t, "ip", "link", "set", "sb4", "master", "sb-lab")
+	g4.Run(t, "ip", "addr", "add", other.String()+"/24", "dev", "eth0")
+	g4.Run(t, "ip", "route", "add", "default", "via", "10.78.0.1")
+	var l net.PacketConn
+	var err error
+	g1.Do(func() { l, err = net.ListenPacket("udp4", ip1.String()+":9000") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	// begin counts what arrives of the flows that a guest begins.
+	begin := func(g *netnstest.Namespace, from netip.Addr) (n int) {
+		g.Do(func() {
+			for range mine {
+				sendTo(ip1.String() + ":9000")
+			}
+		})
+		for b := make([]byte, 9); n < mine; {
+			l.SetReadDeadline(time.Now().Add(time.Second))
+			_, a, err := l.ReadFrom(b)
+			if err != nil {
+				return n
+			}
+			if a.(*net.UDPAddr).AddrPort().Addr() == from {
+				n++
+			}
+		}
+		return n
+	}
+	flood := func(from func(int) netip.Addr) func(int) []byte {
+		return func(i int) []byte {
+			return ether(s.Networks[1].MAC, seedbed.MAC{2, 0, 0, 0, 0, 3}, unix.ETH_P_IP,
+				ip4(from(i), ip1, unix.IPPROTO_UDP, 0, udp(uint16(10_000+i), 9000, []byte("x"))))
+		}
+	}
+	const chain = "in4-udp-new"
+	sendMany(t, g3, 200, flood(func(int) netip.Addr { return netip.MustParseAddr(addr) }))
+	until(t, "a guest of a peer has used up what it may", func() bool {
+		return dropped(t, nftables.TableFamilyBridge, chain, "too many new flows from one host") >= 100
+	})
+	if n := begin(g4, other); n != mine {
+		t.Errorf("%d of %d flows of another guest of the peer arrive", n, mine)
+	}
+	sendMany(t, g3, 400, flood(func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 78, 0, byte(10 + i%12)}) }))
+	until(t, "all by way of the node are used up", func() bool {
+		return dropped(t, nftables.TableFamilyBridge, chain, "too many new flows by way of the node") >= 100
+	})
+	if n := begin(g2, ip2); n != mine {
+		t.Errorf("%d of %d flows of a neighbour arrive", n, mine)
 	}
 }

@@ -30,9 +30,11 @@ const (
 const (
 	// flowsSize bounds the flows of all ports, of each protocol.
 	flowsSize = 1 << 21
-	// manyHosts is how many times the flows that a port may begin may be begun to it, by all hosts together. One guest
-	// cannot use up what others may.
-	manyHosts = 8
+	// manyHosts is how many times the flows that a port may begin may be begun to it, by all hosts together, and manyRouted by those
+	// that reach it by way of the node. One guest cannot use up what others may. A neighbour is told by its MAC, and the others,
+	// which have that of the node, by their addresses.
+	manyHosts  = 8
+	manyRouted = 4
 )
 
 // reg is the first of the kernel's sixteen registers of four bytes (NFT_REG32_00).
@@ -106,6 +108,11 @@ func groupSets() []set {
 		{name: "flow-rates-out", key: name, size: comersSize, timeout: sourceTime},
 		{name: "flow-rates-in", key: name, size: comersSize, timeout: sourceTime},
 		{name: "flow-rates-from", key: nftables.MustConcatSetType(name, mac), concat: true, size: comersSize, timeout: sourceTime},
+		// The MAC of the node, by the ports of "grouped".
+		{name: routerMACs, key: nftables.MustConcatSetType(name, mac), concat: true, of: func(p *plan, t *port) (string, string, bool) {
+			m := p.networks[t.network].MAC
+			return string(t.tap[:]) + pad(string(m[:])), "", p.groups.restricted(t.class)
+		}},
 		{name: "fragmented-rates", key: name, size: comersSize, timeout: sourceTime},
 	}
 	for i := range seedbed.MaxSecurityGroups {
@@ -130,12 +137,20 @@ func groupSets() []set {
 			key := append([]nftables.SetDatatype{index, f.addr, f.addr}, last...)
 			return set{name: "flows-" + of + f.name, key: nftables.MustConcatSetType(key...), concat: true, size: flowsSize, timeout: newFlowTime}
 		}
+		sets = append(sets, set{name: routedRates(f), key: nftables.MustConcatSetType(name, f.addr), concat: true, size: comersSize,
+			timeout: sourceTime})
 		sets = append(sets, flows("tcp", service, service), flows("udp", service, service), flows("echo", service), flows("other", proto),
 			set{name: "fragmented" + f.name, key: nftables.MustConcatSetType(index, f.addr, f.addr, mark), concat: true,
 				size: fragmentsSize, timeout: fragmentTime})
 	}
 	return sets
 }
+
+// routerMACs is the set of the MACs that what the node itself sends to a port has, also what it forwards.
+const routerMACs = "routers"
+
+// routedRates is the set of the hosts that reach a port by way of the node.
+func routedRates(f family) string { return "flow-rates-routed" + f.name }
 
 // groupChains returns the chains that enforce security groups. rate is how many new flows a port may begin each second,
 // and burst how many at once.
@@ -342,7 +357,13 @@ func newFlowRules(w way, f family, k flowKind, rate, burst uint32) []rule {
 	if w.direction == seedbed.DirectionOut {
 		rules = append(rules, rule{"too many new flows", tooMany("flow-rates-out", 1)})
 	} else {
-		rules = append(rules, rule{"too many new flows from one host", tooMany("flow-rates-from", 1, etherSaddr())},
+		routed := pairOf(w.name, etherSaddr(), routerMACs)
+		neighbour := exprs{&expr.Meta{Key: w.name, Register: 1}, etherSaddr(),
+			&expr.Lookup{SourceRegister: 1, SetName: routerMACs, Invert: true}}
+		remote := load(expr.PayloadBaseNetworkHeader, 2, w.remote(f), f.addr.Bytes)
+		rules = append(rules, rule{"too many new flows from one neighbour", cat(neighbour, tooMany("flow-rates-from", 1, etherSaddr()))},
+			rule{"too many new flows from one host", cat(routed, tooMany(routedRates(f), 1, remote))},
+			rule{"too many new flows by way of the node", cat(routed, tooMany("flow-rates-from", manyRouted, etherSaddr()))},
 			rule{"too many new flows from all", tooMany("flow-rates-in", manyHosts)})
 	}
 	return append(rules, []rule{

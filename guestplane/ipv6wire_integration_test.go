@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +84,11 @@ func TestIPv6BridgedAlone(t *testing.T) {
 		if out := leased(who.ns); strings.Contains(out, "lease of") || !strings.Contains(out, "no lease") {
 			t.Errorf("DHCP %t: the guest is given an IPv4 address:\n%s", dhcp, out)
 		}
+	}
+	// It reaches no server of the node either.
+	dropped := regexp.MustCompile(`counter packets [1-9]\d* bytes \d+ drop comment "DHCP where guests have IPv6 alone`)
+	if out := netnstest.Run(t, "nft", "list", "chain", "bridge", "seedbed", "ip4-dhcp"); !dropped.MatchString(out) {
+		t.Errorf("the guest's requests were not dropped:\n%s", out)
 	}
 }
 

@@ -34,6 +34,8 @@ const arpLength = 28
 const (
 	onWire  = "on-wire"
 	ownDHCP = "own-dhcp"
+	// noDHCP is that of the ports on bridged networks with IPv6 alone.
+	noDHCP = "no-dhcp"
 	// ownDHCP6 is that of DHCPv6.
 	ownDHCP6 = "own-dhcp6"
 )
@@ -138,10 +140,10 @@ func bridgeSets() []set {
 		}},
 		some(mayAddress, func(n *seedbed.Network, t *port) bool { return n.Allow.Addresses || !n.Addressed() }),
 		some(onWire, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged }),
-		// With IPv6 alone, no server may answer: the guest could send nothing from the address that it got.
 		some(ownDHCP, func(n *seedbed.Network, _ *port) bool {
-			return n.Kind == seedbed.NetworkBridged && (n.DHCP || n.Only6())
+			return n.Kind == seedbed.NetworkBridged && n.DHCP && !n.Only6()
 		}),
+		some(noDHCP, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged && n.Only6() }),
 		some(ownDHCP6, func(n *seedbed.Network, _ *port) bool {
 			return n.Kind == seedbed.NetworkBridged && n.DHCP && n.Prefix6.IsValid()
 		}),

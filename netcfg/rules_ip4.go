@@ -29,6 +29,8 @@ func ip4DHCPRules() []rule {
 		{"a guest as DHCP server", cat(sport(udp, 67), mayNot(mayDHCP), drop())},
 		{"to DHCP clients", cat(dport(udp, 68), mayNot(mayDHCP), drop())},
 		{"too many DHCP requests", cat(tooManyRequests(dport(udp, 67)), drop())},
+		// No server may answer: the guest could send nothing from the address that it got. The node is none either.
+		{"DHCP where guests have IPv6 alone", cat(may(noDHCP), dport(udp, 67), drop())},
 		{"DHCP that the node answers, no address yet", cat(may(ownDHCP), dport(udp, 67), ipSaddr(zeroAddr), pair(dhcpChaddr(), "macs"),
 			markAndTake(), accept())},
 		{"DHCP that the node answers", cat(may(ownDHCP), dport(udp, 67), pair(dhcpChaddr(), "macs"), pair(ipSource(), "addrs"),

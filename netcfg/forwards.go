@@ -183,21 +183,26 @@ func (m *Manager) Floating() ([]seedbed.AddressProbe, error) {
 	if err != nil {
 		return nil, err
 	}
-	links, err := rt.links()
 	var all []seedbed.AddressProbe
-	for _, name := range slices.Sorted(maps.Keys(links)) {
-		l := links[name]
-		p := seedbed.AddressProbe{Bridge: name, MAC: l.mac}
-		for _, a := range by[l.index] {
+	for _, index := range slices.Sorted(maps.Keys(by)) {
+		var addrs []netip.Addr
+		for _, a := range by[index] {
 			if a.floating() {
-				p.Addrs = append(p.Addrs, a.prefix.Addr())
+				addrs = append(addrs, a.prefix.Addr())
 			}
 		}
-		if len(p.Addrs) > 0 && l.mac != (seedbed.MAC{}) {
-			all = append(all, p)
+		if len(addrs) == 0 { // as at the most of them: a node may have thousands of ports
+			continue
+		}
+		l, err := rt.linkAt(index)
+		if err != nil {
+			return nil, err
+		}
+		if l.mac != (seedbed.MAC{}) {
+			all = append(all, seedbed.AddressProbe{Bridge: l.name, MAC: l.mac, Addrs: addrs})
 		}
 	}
-	return all, err
+	return all, nil
 }
 
 // floatingCheck is the name of the check of a floating address.

@@ -113,7 +113,14 @@ func (r *route) createBridge(name string, mac seedbed.MAC, alias string) error {
 func (r *route) linkNamed(name string) (link, error) {
 	ae := netlink.NewAttributeEncoder()
 	ae.String(unix.IFLA_IFNAME, name)
-	msgs, err := r.link(unix.RTM_GETLINK, 0, link{}, 0, ae)
+	return r.oneLink(link{}, ae)
+}
+
+// linkAt returns the interface with an index.
+func (r *route) linkAt(index uint32) (link, error) { return r.oneLink(link{index: index}, nil) }
+
+func (r *route) oneLink(l link, ae *netlink.AttributeEncoder) (link, error) {
+	msgs, err := r.link(unix.RTM_GETLINK, 0, l, 0, ae)
 	if err != nil || len(msgs) == 0 {
 		return link{}, errors.Join(err, errors.New("it vanished"))
 	}

@@ -1,11 +1,14 @@
 package guestplane
 
 import (
+	"bytes"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"seedbed"
 	"seedbed/feed"
 )
 
@@ -51,5 +54,34 @@ func TestSpoolChecks(t *testing.T) {
 	got := SpoolChecks(feed.SpoolStats{Lost: 257, Dropped: 2 << 20}, "/state")
 	if len(got) != 1 || !strings.Contains(got[0].Detail, "257 events of guests, and 2MiB") || !strings.Contains(got[0].Hint, "/state") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestLogFailures: a failing check is logged once, and again after it passed, was not among the checks, or failed in another way.
+func TestLogFailures(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	p := &Plane{log: slog.New(slog.NewTextHandler(&log, nil))}
+	logged := map[string]string{}
+	other := seedbed.Check{Name: "other", Detail: "broken"}
+	fails := seedbed.Check{Name: "floating address 203.0.113.16", Detail: "a host has it"}
+	passes, differs := fails, fails
+	passes.OK, differs.Detail = true, "another host has it"
+	for i, step := range []struct {
+		checks []seedbed.Check
+		lines  int // so far
+	}{
+		{[]seedbed.Check{other, fails}, 2},
+		{[]seedbed.Check{other, fails}, 2},
+		{[]seedbed.Check{other}, 2},
+		{[]seedbed.Check{other, fails}, 3},
+		{[]seedbed.Check{other, passes}, 3},
+		{[]seedbed.Check{other, fails}, 4},
+		{[]seedbed.Check{other, differs}, 5},
+	} {
+		p.logFailures(step.checks, logged)
+		if got := strings.Count(log.String(), "check failed"); got != step.lines {
+			t.Errorf("after step %d, %d lines, want %d:\n%s", i, got, step.lines, log.String())
+		}
 	}
 }

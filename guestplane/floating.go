@@ -15,8 +15,14 @@ import (
 // floating is what hosts answered for the floating addresses of this node.
 type floating struct {
 	mu    sync.Mutex
-	asked map[netip.Addr]bool
-	used  map[netip.Addr]seedbed.AddressUse
+	asked map[lent]bool
+	used  map[lent]seedbed.AddressUse
+}
+
+// lent is a floating address on an interface of the node, whose hosts are asked for it.
+type lent struct {
+	on   string
+	addr netip.Addr
 }
 
 // askFloating asks the hosts at the uplinks for each floating address once, soon after this node has it. It asks again for those that
@@ -29,21 +35,24 @@ func (p *Plane) askFloating(ctx context.Context) {
 		return
 	}
 	f := &p.floating
-	have, asks := map[netip.Addr]bool{}, []seedbed.AddressProbe{}
+	have, asks := map[lent]bool{}, []seedbed.AddressProbe{}
 	f.mu.Lock()
 	for _, on := range all {
 		for _, a := range on.Addrs {
-			have[a] = true
+			have[lent{on.Bridge, a}] = true
 		}
-		on.Addrs = slices.DeleteFunc(slices.Clone(on.Addrs), func(a netip.Addr) bool { return f.asked[a] && !f.used[a].Addr.IsValid() })
+		on.Addrs = slices.DeleteFunc(slices.Clone(on.Addrs), func(a netip.Addr) bool {
+			l := lent{on.Bridge, a}
+			return f.asked[l] && !f.used[l].Addr.IsValid()
+		})
 		if len(on.Addrs) > 0 {
 			asks = append(asks, on)
 		}
 	}
-	for a := range f.asked {
-		if !have[a] {
-			delete(f.asked, a)
-			delete(f.used, a)
+	for l := range f.asked {
+		if !have[l] {
+			delete(f.asked, l)
+			delete(f.used, l)
 		}
 	}
 	f.mu.Unlock()
@@ -58,12 +67,13 @@ func (p *Plane) askFloating(ctx context.Context) {
 	defer f.mu.Unlock()
 	for _, on := range asks {
 		for _, a := range on.Addrs {
-			f.asked[a] = probed.Unasked[on.Bridge] == ""
-			delete(f.used, a)
+			l := lent{on.Bridge, a}
+			f.asked[l] = probed.Unasked[on.Bridge] == ""
+			delete(f.used, l)
 		}
 	}
 	for _, u := range probed.Used {
-		f.used[u.Addr] = u
+		f.used[lent{u.Bridge, u.Addr}] = u
 	}
 }
 

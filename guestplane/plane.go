@@ -108,7 +108,7 @@ func New(c Config) *Plane {
 		kernel: c.Kernel, host: c.Host, directory: c.Directory, guests: c.Guests, spool: c.Spool, log: c.Log, whole: true,
 		port: c.Port, connections: c.Connections, fragments: c.Fragments, uplinks: c.Uplinks, overlay: c.Overlay,
 		forwarder: c.Forwarder, node: c.Node,
-		floating: floating{asked: map[netip.Addr]bool{}, used: map[netip.Addr]seedbed.AddressUse{}},
+		floating: floating{asked: map[lent]bool{}, used: map[lent]seedbed.AddressUse{}},
 		awaited:  map[arrival]bool{}, prefixes: map[string][]netip.Prefix{},
 		changed: make(chan struct{}, 1), probes: make(chan chan<- error),
 	}

@@ -340,6 +340,18 @@ func TestFloatingUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	finds(addr)
+
+	// It is asked for again at another interface, where nobody has it.
+	netnstest.Run(t, "ip", "link", "add", "ext1", "type", "bridge")
+	t.Cleanup(func() { netnstest.Run(t, "ip", "link", "del", "ext1") })
+	netnstest.Run(t, "ip", "link", "set", "ext1", "up")
+	for i, uplink := range []string{"ext1", "ext0"} {
+		n.FloatingUplink = uplink
+		if err := p.Apply(t.Context(), stateWith([]seedbed.Network{n}, g)); err != nil {
+			t.Fatal(err)
+		}
+		finds([]netip.Addr{addr}[:i]...)
+	}
 }
 
 // TestTakeDown: once the daemon has ended, everything goes.

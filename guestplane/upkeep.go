@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -63,8 +64,11 @@ func (p *Plane) verify(ctx context.Context) error {
 	return p.settle(func() error { return p.kernel.Verify(ctx) })
 }
 
-// logFailures logs failing checks, each only once until it passes or fails differently.
+// logFailures logs failing checks, each only once until it passes, fails differently, or is not among them.
 func (p *Plane) logFailures(checks []seedbed.Check, logged map[string]string) {
+	maps.DeleteFunc(logged, func(name, _ string) bool {
+		return !slices.ContainsFunc(checks, func(c seedbed.Check) bool { return c.Name == name })
+	})
 	for _, c := range checks {
 		switch {
 		case c.OK:

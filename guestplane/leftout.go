@@ -12,8 +12,8 @@ import (
 	"seedbed/netcfg"
 )
 
-// A network whose bridge name is taken by a foreign bridge is left out: it has no servers, the
-// ports of its guests are closed, and the rest of the node is served. Each check of the node tries
+// A network whose bridge name is taken by a foreign bridge, or which this version does not understand, is left out: it has no
+// servers, the ports of its guests are closed, and the rest of the node is served. Each check of the node tries
 // it again. Held describes what that means for the jobs of its guests.
 
 // settle runs a change of the kernel and records which networks it left out. Leaving some out is

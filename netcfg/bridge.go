@@ -64,9 +64,12 @@ func (l link) madeFor() (network, installation string, ok bool) {
 
 // withoutForeign returns the plan without the networks whose bridge name is taken by a foreign
 // bridge or, if the bridge is to be made, whose prefix the node reaches another way or which the node does not reach,
-// and the reasons. addrs are those of ownAddrs.
+// and the reasons, also why the plan has not had some. addrs are those of ownAddrs.
 func (p *plan) withoutForeign(links map[string]link, routes []nodeRoute, addrs []address) (*plan, *LeftOut) {
 	left := &LeftOut{Networks: map[string]error{}}
+	for _, n := range p.misread {
+		left.Networks[n.name] = n.err
+	}
 	foreign, uplinks, cutOff, ports := map[string]error{}, map[string]uplink{}, map[string]error{}, map[string]string{}
 	under := p.underlay(links, addrs)
 	out := p.only(func(n seedbed.Network) bool {

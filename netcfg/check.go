@@ -121,7 +121,14 @@ func checkBridges(p *plan) []seedbed.Check {
 	for _, bridge := range slices.Sorted(maps.Keys(p.foreign)) {
 		checks = append(checks, failed("bridge "+bridge, p.foreign[bridge], ""))
 	}
+	for _, bridge := range slices.Sorted(maps.Keys(p.misread)) {
+		n := p.misread[bridge]
+		checks = append(checks, failed("network "+n.name, n.err, "update seedbed-metadata on this node"))
+	}
 	for _, l := range p.abandoned(links) {
+		if _, left := p.misread[l.name]; left {
+			continue
+		}
 		if _, mark, _ := l.madeFor(); mark != p.installation {
 			checks = append(checks, failed("bridge "+l.name,
 				errors.New("it belongs to no network here, and carries the mark of another installation of Seedbed or no mark"),

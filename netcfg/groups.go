@@ -151,13 +151,13 @@ func newPeers(peers iter.Seq[Peer], networks []seedbed.Network, groups *groups) 
 	return sortedPeers(out)
 }
 
-// sortedPeers sorts peers, and leaves out all but the first of those with the same address.
+// sortedPeers sorts peers, and leaves out all but the first of those with the same MAC address.
 func sortedPeers(peers []peer) []peer {
 	slices.SortStableFunc(peers, byMAC)
 	return slices.CompactFunc(peers, func(a, b peer) bool { return a.mac == b.mac })
 }
 
-// others returns the peers without those that have the address of a port: it is the port's.
+// others returns the peers without those that have the MAC address of a port: it is the port's.
 func others(peers []peer, ports []port) []peer {
 	if len(peers) == 0 {
 		return nil

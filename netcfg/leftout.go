@@ -7,9 +7,9 @@ import (
 )
 
 // LeftOut is the error of a state that is applied except for some networks: those whose bridge names are taken by
-// foreign bridges, which were not changed, those whose prefixes the node reaches another way, and those whose uplinks it
-// does not have or cannot share. A LeftOut is never joined with other errors, so a caller that finds it with errors.As
-// knows that nothing else is wrong.
+// foreign bridges, which were not changed, those whose prefixes the node reaches another way, those whose uplinks it
+// does not have or cannot share, and those that this version does not understand. A LeftOut is never joined with other errors,
+// so a caller that finds it with errors.As knows that nothing else is wrong.
 type LeftOut struct {
 	// Networks holds the reason, an ErrConflict, for each network that was left out, by name.
 	Networks map[string]error

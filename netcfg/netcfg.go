@@ -185,10 +185,11 @@ func (m *Manager) Close() error { return m.neigh.Close() }
 // removed if nothing is attached to it. Otherwise it stays, closed by the rules, and is logged.
 //
 // It returns ErrInvalid for an invalid state, before it changes anything. A network whose bridge
-// name is taken by a foreign bridge, whose guests would take addresses from the node's own links, or whose uplink the
-// node does not have or cannot share, is left out and its ports are closed, while the others are still applied. The error
-// is then a *[LeftOut], which is ErrConflict. Change, Restore and Verify return it as well. A network whose bridge works,
-// but does not reach other nodes or hosts at present, is not an error: Check says so.
+// name is taken by a foreign bridge, whose guests would take addresses from the node's own links, whose uplink the
+// node does not have or cannot share, or which this version does not understand, is left out and its ports are closed,
+// while the others are still applied. The error is then a *[LeftOut], which is ErrConflict. Change, Restore and Verify
+// return it as well. A network whose bridge works, but does not reach other nodes or hosts at present, is not an error:
+// Check says so.
 func (m *Manager) Apply(ctx context.Context, s State, o Options) error {
 	p, err := newPlan(s, o)
 	if err != nil {

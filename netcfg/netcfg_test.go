@@ -27,11 +27,12 @@ func TestChange(t *testing.T) {
 	plan := func(ports ...Port) *plan {
 		p, n := &plan{}, testNetwork()
 		p.networks = []seedbed.Network{n}
+		p.indexNetworks()
 		var err error
 		for i := range ports {
 			ports[i].Bridge, ports[i].MAC[0], ports[i].Addr = n.Bridge, 2, n.Gateway.Next()
 		}
-		if p.guests, err = newPorts(slices.Values(ports), p.networks, &p.groups); err != nil {
+		if p.guests, err = newPorts(slices.Values(ports), p, &p.groups); err != nil {
 			t.Fatal(err)
 		}
 		return p
@@ -226,4 +227,90 @@ func FuzzKernelMessages(f *testing.F) {
 		parseAddr(b)
 		parseGeneration(b)
 	})
+}
+
+// TestMisread: a network that this version does not understand is left out with all that its guests have, and the others are not.
+func TestMisread(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change func(*seedbed.Network)
+		want   string // part of the reason
+	}{
+		{"kind of a later version", func(n *seedbed.Network) { n.Kind = "later" }, "later"},
+		{"network without a name", func(n *seedbed.Network) { n.Name = "" }, "network name"},
+		{"bridge name too long", func(n *seedbed.Network) { n.Bridge = "sixteen-letters-" }, "is not an interface name"},
+		{"bridge name with a slash", func(n *seedbed.Network) { n.Bridge = "../conf" }, "is not an interface name"},
+		{"multicast MAC", func(n *seedbed.Network) { n.MAC[0] = 1 }, "not a unicast address"},
+		{"no MAC", func(n *seedbed.Network) { n.MAC = seedbed.MAC{} }, "not a unicast address"},
+		{"prefix with host bits", func(n *seedbed.Network) { n.Prefix = netip.MustParsePrefix("10.213.0.1/24") }, "not usable"},
+		{"IPv6 prefix", func(n *seedbed.Network) { n.Prefix = netip.MustParsePrefix("fd00::/64") }, "not usable"},
+		{"no prefix", func(n *seedbed.Network) { n.Prefix = netip.Prefix{} }, "it has no prefix"},
+		{"prefix with the metadata address", func(n *seedbed.Network) { n.Prefix = netip.MustParsePrefix("169.254.0.0/16") },
+			"link-local"},
+		{"gateway outside", func(n *seedbed.Network) { n.Gateway = netip.MustParseAddr("10.0.0.1") }, "gateway"},
+		{"gateway is the broadcast address", func(n *seedbed.Network) { n.Gateway = netip.MustParseAddr("10.213.0.255") }, "gateway"},
+		{"IPv6 DNS", func(n *seedbed.Network) { n.DNS = []netip.Addr{netip.IPv6Loopback()} }, "DNS server"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			bad, lab := testNetwork(), testNetwork()
+			bad.Kind, lab.Kind = seedbed.NetworkNAT, seedbed.NetworkNAT
+			bad.Peers = []string{"lab"}
+			lab.Name, lab.Bridge, lab.MAC[5], lab.Peers = "lab", "seedbed1", 9, []string{bad.Name}
+			lab.Prefix, lab.Gateway = netip.MustParsePrefix("10.214.0.0/24"), netip.MustParseAddr("10.214.0.1")
+			tt.change(&bad)
+			port, other := testPort(), testPort()
+			port.Bridge, port.Forwards = bad.Bridge, []seedbed.Forward{{Listen: seedbed.Listen{Protocol: "tcp", First: 2222, Last: 2222}, Port: 22}}
+			port.Secondary = []netip.Addr{netip.MustParseAddr("10.213.0.10")}
+			other.Tap, other.MAC[5], other.Addr, other.Bridge = "sb2", 2, netip.MustParseAddr("10.214.0.9"), lab.Bridge
+			peers := []Peer{{MAC: seedbed.MAC{2, 0, 0, 0, 0, 7}, Addr: netip.MustParseAddr("10.213.0.7"), Bridge: bad.Bridge,
+				Groups: []string{"web"}}}
+			p, err := newPlan(lists{Networks: []seedbed.Network{bad, lab}, Ports: []Port{port, other}, Peers: peers}.state(), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			third := port
+			third.Tap = "sb3"
+			changed, err := p.with(Diff{Gone: []string{"sb9"}, Ports: []Port{third}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range []*plan{p, changed} {
+				out, left := p.withoutForeign(map[string]link{}, nil, nil)
+				if len(left.Networks) != 1 || !errors.Is(left, seedbed.ErrConflict) || !strings.Contains(left.Error(), tt.want) ||
+					!strings.Contains(left.Networks[bad.Name].Error(), "does not understand") {
+					t.Errorf("left out: %v, want %q", left.Networks, tt.want)
+				}
+				if len(out.networks) != 1 || out.networks[0].Name != "lab" || len(out.ports) != 1 || out.ports[0].name() != "sb2" ||
+					len(out.forwards)+len(out.secondaries)+len(out.peers) > 0 || len(out.peersOf(lab)) > 0 {
+					t.Errorf("the plan has %v, %d ports, %d forwards, %d further addresses, %d peers", out.networks, len(out.ports), len(out.forwards),
+						len(out.secondaries), len(out.peers))
+				}
+			}
+		})
+	}
+	twin := testNetwork()
+	twin.Name, twin.Gateway = "twin", netip.Addr{}
+	if _, err := newPlan(lists{Networks: []seedbed.Network{testNetwork(), twin}}.state(), Options{}); !errors.Is(err, seedbed.ErrInvalid) {
+		t.Errorf("two networks with the same bridge: %v, want ErrInvalid", err)
+	}
+}
+
+// TestAddrs6: it is Addr6, with a reservation and without, and without a prefix.
+func TestAddrs6(t *testing.T) {
+	t.Parallel()
+	n := testNetwork()
+	one, two := seedbed.MAC{2, 0, 0, 0, 0, 1}, seedbed.MAC{2, 0, 0, 0, 0, 2}
+	n.Reservations = []seedbed.Reservation{{MAC: two, Addr: netip.MustParseAddr("10.213.0.9")},
+		{MAC: one, Addr: netip.MustParseAddr("fd12:3456:789a:1::50")}}
+	for _, p := range []netip.Prefix{netip.MustParsePrefix("fd12:3456:789a:1::/64"), {}} {
+		n.Prefix6 = p
+		of := addrs6(n)
+		for _, mac := range []seedbed.MAC{one, two} {
+			if got, want := of(mac), n.Addr6(mac); got != want || got.IsValid() != p.IsValid() {
+				t.Errorf("with the prefix %s, %s has %s, want %s", p, mac, got, want)
+			}
+		}
+	}
 }

@@ -213,10 +213,6 @@ func (p *plan) remotes() map[string][]remote {
 			own[place{p.networks[s.network].Bridge, s.addr}] = true
 		}
 	}
-	networks := map[string]*seedbed.Network{}
-	for i := range p.networks {
-		networks[p.networks[i].Bridge] = &p.networks[i]
-	}
 	for _, q := range p.peers {
 		switch {
 		case p.uplinks[q.bridge].made != madeVXLAN:
@@ -232,7 +228,7 @@ func (p *plan) remotes() map[string][]remote {
 		if q.further != "" {
 			q.further = packed(slices.DeleteFunc(unpacked(q.further), here))
 		}
-		r := remote{q.mac, q.addr, q.further, networks[q.bridge].Addr6(q.mac), p.reach(q.node), netip.Addr{}}
+		r := remote{q.mac, q.addr, q.further, p.addrs6[p.index[q.bridge]](q.mac), p.reach(q.node), netip.Addr{}}
 		if !p.overlay.Group.IsValid() {
 			r.all = r.node
 		}

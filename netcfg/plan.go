@@ -11,11 +11,12 @@ import (
 
 // plan is a State that was checked and sorted, so that equal states make equal plans.
 type plan struct {
-	networks []seedbed.Network // by bridge name
-	index    map[string]int32  // of each network, by its bridge
-	joined   map[string]bool   // the bridges of overlays that have others as peers
+	networks []seedbed.Network              // by bridge name
+	index    map[string]int32               // of each network, by its bridge
+	addrs6   []func(seedbed.MAC) netip.Addr // the Addr6 of each network
+	joined   map[string]bool                // the bridges of overlays that have others as peers
 	guests
-	known        []peer // by address, and without those that have the address of a port:
+	known        []peer // by MAC address, and without those that have the MAC address of a port:
 	peers        []peer
 	groups       groups // security groups
 	metadataPort uint16
@@ -47,6 +48,8 @@ type plan struct {
 	strayed   bool
 	// closed are managed bridges without a network that could not be removed.
 	closed []string
+	// misread are the networks that this version does not understand, by their bridges. None of them is among networks.
+	misread map[string]misread
 	// foreign holds the reason why the bridge of a network was not changed, by the network's name.
 	foreign map[string]error
 	// sum is the digest of the elements, once it was computed.
@@ -85,15 +88,14 @@ func newPlan(s State, o Options) (*plan, error) {
 			"installation %q is not a mark: expected at most 32 printable characters without blanks, ':' or '@'", o.Installation)
 	}
 	slices.SortFunc(p.networks, func(a, b seedbed.Network) int { return strings.Compare(a.Bridge, b.Bridge) })
-	if err := checkNetworks(p.networks); err != nil {
+	if err := p.checkNetworks(); err != nil {
 		return nil, err
 	}
-	p.index = indexOf(p.networks)
-	p.joined = p.joinedOverlays()
+	p.indexNetworks()
 	p.groups = newGroups(s.Groups, p.networks)
 	if s.Ports != nil {
 		var err error
-		if p.guests, err = newPorts(s.Ports, p.networks, &p.groups); err != nil {
+		if p.guests, err = newPorts(s.Ports, p, &p.groups); err != nil {
 			return nil, err
 		}
 	}
@@ -101,6 +103,33 @@ func newPlan(s State, o Options) (*plan, error) {
 	p.peers = others(p.known, p.ports)
 	p.addFurther()
 	return p, nil
+}
+
+// indexNetworks notes what is asked of the networks for each guest.
+func (p *plan) indexNetworks() {
+	p.index = indexOf(p.networks)
+	p.joined = p.joinedOverlays()
+	p.addrs6 = make([]func(seedbed.MAC) netip.Addr, len(p.networks))
+	for i, n := range p.networks {
+		p.addrs6[i] = addrs6(n)
+	}
+}
+
+// addrs6 returns a function that is Addr6 of a network, for many NICs: it finds reservations by their MAC addresses.
+func addrs6(n seedbed.Network) func(seedbed.MAC) netip.Addr {
+	reserved := map[seedbed.MAC]netip.Addr{}
+	for _, r := range n.Reserved6() {
+		if _, twice := reserved[r.MAC]; !twice {
+			reserved[r.MAC] = r.Addr
+		}
+	}
+	n.Reservations = nil
+	return func(m seedbed.MAC) netip.Addr {
+		if a, ok := reserved[m]; ok && n.Prefix6.IsValid() {
+			return a
+		}
+		return n.Addr6(m)
+	}
 }
 
 // indexOf returns the index of each network by its bridge.
@@ -127,25 +156,37 @@ func kinds(networks []seedbed.Network) []seedbed.Network {
 	return networks
 }
 
-// checkNetworks refuses networks, sorted by their bridges, that a node cannot have beside each other.
-func checkNetworks(networks []seedbed.Network) error {
+// misread is a network that this version does not understand, and why. A newer control host may have it.
+type misread struct {
+	name string
+	err  error
+}
+
+// checkNetworks refuses networks, sorted by their bridges, that a node cannot have beside each other. It takes those away from the
+// plan that this version does not understand: they are left out, and the others are served.
+func (p *plan) checkNetworks() error {
 	names := map[string]bool{}
-	var outside []seedbed.Network
-	for i, n := range networks {
-		if err := n.Check(); err != nil {
-			return err
-		}
+	p.misread = map[string]misread{}
+	var read, outside []seedbed.Network
+	for i, n := range p.networks {
 		if names[n.Name] {
 			return seedbed.Errorf(seedbed.ErrInvalid, "network %s is given twice", n.Name)
 		}
 		names[n.Name] = true
-		if i > 0 && networks[i-1].Bridge == n.Bridge {
-			return seedbed.Errorf(seedbed.ErrInvalid, "networks %s and %s have the same bridge %s", networks[i-1].Name, n.Name, n.Bridge)
+		if i > 0 && p.networks[i-1].Bridge == n.Bridge {
+			return seedbed.Errorf(seedbed.ErrInvalid, "networks %s and %s have the same bridge %s", p.networks[i-1].Name, n.Name, n.Bridge)
 		}
+		if err := n.Check(); err != nil {
+			p.misread[n.Bridge] = misread{n.Name, seedbed.Errorf(seedbed.ErrConflict, "this version does not understand network %s: %v",
+				n.Name, err)}
+			continue
+		}
+		read = append(read, n)
 		if n.ReachesOthers() {
 			outside = append(outside, n)
 		}
 	}
+	p.networks = read
 	return cmp.Or(
 		checkOverlaps(outside, func(n seedbed.Network) netip.Prefix { return n.Prefix }),
 		checkOverlaps(outside, func(n seedbed.Network) netip.Prefix { return n.Prefix6 }))
@@ -212,6 +253,6 @@ func (p *plan) passes(network int32, addr netip.Addr) bool {
 }
 
 // addr6 returns the IPv6 address of a port that is not link-local; the zero Addr if its network has none.
-func (p *plan) addr6(t *port) netip.Addr { return p.networks[t.network].Addr6(t.mac) }
+func (p *plan) addr6(t *port) netip.Addr { return p.addrs6[t.network](t.mac) }
 
 func unicast(m seedbed.MAC) bool { return m[0]&1 == 0 && m != seedbed.MAC{} }

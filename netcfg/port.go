@@ -38,11 +38,15 @@ func (t *port) tapAndMAC() string { return string(t.tap[:]) + string(t.mac[:]) +
 
 func byTap(a, b port) int { return bytes.Compare(a.tap[:], b.tap[:]) }
 
-// newPorts checks and sorts the ports and what they have, and adds their classes to groups.
-func newPorts(ports iter.Seq[Port], networks []seedbed.Network, groups *groups) (g guests, err error) {
-	index := indexOf(networks)
+// newPorts checks and sorts the ports and what they have, and adds their classes to groups. It leaves out those in networks that this
+// version does not understand.
+func newPorts(ports iter.Seq[Port], p *plan, groups *groups) (g guests, err error) {
+	networks := p.networks
 	ports(func(t Port) bool {
-		at, ok := index[t.Bridge]
+		if _, left := p.misread[t.Bridge]; left {
+			return true
+		}
+		at, ok := p.index[t.Bridge]
 		if !ok {
 			err = badPort(&t, "bridge %q belongs to no network of the state", t.Bridge)
 		} else {
@@ -134,8 +138,7 @@ func (p *plan) only(keep func(seedbed.Network) bool) *plan {
 	if len(out.networks) == len(p.networks) {
 		return &out
 	}
-	out.index = indexOf(out.networks)
-	out.joined = out.joinedOverlays()
+	out.indexNetworks()
 	out.ports, out.secondaries = nil, nil
 	for _, t := range p.ports {
 		if t.network = moved[t.network]; t.network >= 0 {
@@ -174,7 +177,7 @@ func (p *plan) with(d Diff) (*plan, error) {
 	if len(d.Peers) > 0 {
 		out.known = sortedPeers(append(newPeers(slices.Values(d.Peers), p.networks, &out.groups), out.known...))
 	}
-	added, err := newPorts(slices.Values(d.Ports), p.networks, &out.groups)
+	added, err := newPorts(slices.Values(d.Ports), p, &out.groups)
 	if err != nil {
 		return nil, err
 	}

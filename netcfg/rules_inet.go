@@ -58,9 +58,10 @@ const known = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
 const statusDNAT = 1 << 5
 
 // inputRules let guests reach ping, DHCP and metadata on the node, those of their DNS servers that are addresses of the
-// node, and its time server where the network has it. Over IPv6 they reach the same, but for the time server, and neighbour
-// discovery with the node as a router. They ask the resolver from their addresses of the network's prefix, by which it knows their
-// names, and not from link-local ones, of which each has any number. A port outside its bridge does not reach anything.
+// node, and its time server where the network has it. Over IPv6 they reach the same, and neighbour
+// discovery with the node as a router. They ask the resolver and the time server from their addresses of the network's prefix, by which
+// the resolver knows their names, and not from link-local ones, of which each has any number. A port outside its bridge does not
+// reach anything.
 func inputRules(p *plan) []rule {
 	const udp, tcp = unix.IPPROTO_UDP, unix.IPPROTO_TCP
 	marked := exprs{}
@@ -237,8 +238,7 @@ func unknownSets() []set {
 			}},
 		{name: "guests6", key: nftables.MustConcatSetType(name, nftables.TypeIP6Addr), concat: true, shared: true,
 			of: func(p *plan, t *port) (string, string, bool) {
-				n := p.networks[t.network]
-				return key(n, n.Addr6(t.mac))
+				return key(p.networks[t.network], p.addr6(t))
 			},
 			secondary: func(p *plan, s *secondary) (string, string, bool) {
 				if !s.addr.Is6() {
@@ -251,7 +251,7 @@ func unknownSets() []set {
 				if !ok {
 					return "", "", false
 				}
-				return key(p.networks[i], p.networks[i].Addr6(q.mac))
+				return key(p.networks[i], p.addrs6[i](q.mac))
 			}},
 	}
 }

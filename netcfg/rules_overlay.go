@@ -34,7 +34,8 @@ const (
 	crossers6   = "crossers6"
 )
 
-// crossingSets returns them. Of an address, its network does not matter: no other that has peers has a prefix with it.
+// crossingSets returns them. Of an address, its network does not matter: the prefixes of networks that have peers do not overlap
+// (checkOverlaps).
 func crossingSets() []set {
 	name, ip, ip6 := nftables.TypeIFName, nftables.TypeIPAddr, nftables.TypeIP6Addr
 	type adder = func(key, value string)
@@ -57,13 +58,13 @@ func crossingSets() []set {
 				}
 			})}
 	}
-	crossers := func(called string, addr nftables.SetDatatype, which func(netip.Addr) bool, of func(*seedbed.Network, *peer) netip.Addr) set {
+	crossers := func(called string, addr nftables.SetDatatype, which func(netip.Addr) bool, of func(*plan, *peer) netip.Addr) set {
 		return set{name: called, key: addr, shared: true,
 			peer: func(p *plan, q *peer) (string, string, bool) {
 				if !p.joined[q.bridge] {
 					return "", "", false
 				}
-				a := of(&p.networks[p.index[q.bridge]], q)
+				a := of(p, q)
 				return string(a.AsSlice()), "", a.IsValid()
 			},
 			secondary: func(p *plan, s *secondary) (string, string, bool) {
@@ -77,8 +78,8 @@ func crossingSets() []set {
 			})},
 		prefixes(crossing4, ip, func(n seedbed.Network) netip.Prefix { return n.Prefix }),
 		prefixes(crossing6, ip6, func(n seedbed.Network) netip.Prefix { return n.Prefix6 }),
-		crossers(crossers4, ip, netip.Addr.Is4, func(_ *seedbed.Network, q *peer) netip.Addr { return q.addr }),
-		crossers(crossers6, ip6, netip.Addr.Is6, func(n *seedbed.Network, q *peer) netip.Addr { return n.Addr6(q.mac) }),
+		crossers(crossers4, ip, netip.Addr.Is4, func(_ *plan, q *peer) netip.Addr { return q.addr }),
+		crossers(crossers6, ip6, netip.Addr.Is6, func(p *plan, q *peer) netip.Addr { return p.addrs6[p.index[q.bridge]](q.mac) }),
 	}
 }
 

@@ -111,6 +111,8 @@ type Instance struct {
 	Fetched time.Time `json:"fetched,omitzero"`
 	// Reported is when the guest phoned home; zero before.
 	Reported time.Time `json:"reported,omitzero"`
+	// HostKey is the public Ed25519 key of the guest's SSH server, which it reported, as a known_hosts file has it; empty before.
+	HostKey string `json:"host_key,omitempty"`
 	// GoneSince is when the cleanup first missed its domain; zero while it is there.
 	GoneSince time.Time `json:"gone_since,omitzero"`
 }

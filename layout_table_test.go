@@ -98,7 +98,7 @@ var layout = map[string]string{
 	"internal/cli/cluster":  "internal/mtls " + forCLI,
 	"internal/cli/doctor":   "internal/config internal/mtls netcfg " + forCLI,
 	"internal/cli/hook":     "internal/config webhook/signature " + forCLI,
-	"internal/cli/instance": "internal/cli/flags internal/config internal/duplex internal/durable " + forCLI,
+	"internal/cli/instance": "internal/cli/flags internal/command internal/config internal/duplex internal/durable " + forCLI,
 	"internal/cli/metadata": "internal/command internal/userdata " + forCLI,
 	"internal/cli/session":  "internal/command " + forCLI,
 	"internal/cli/profile":  "internal/cli/flags provision/script/python " + forCLI,

@@ -16,9 +16,8 @@ import (
 // maxField bounds one reported value, in bytes.
 const maxField = 256
 
-// reported are the fields of cloud-init's phone_home that are kept. The host keys that it posts as
-// well are not.
-var reported = []string{"instance_id", "hostname", "fqdn"}
+// reported are the fields of cloud-init's phone_home that are kept. Of the host keys, one is enough.
+var reported = []string{"instance_id", "hostname", "fqdn", seedbed.HostKeyField}
 
 // report takes the guest's phone-home: POST /seedbed/report/{token} with a form (cloud-init,
 // cc_phone_home). Only the first of a token is recorded. Later ones, which come if an answer was lost,

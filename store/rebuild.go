@@ -178,7 +178,7 @@ func (db *DB) Rebuilding(ctx context.Context, id seedbed.JobID) (r seedbed.Rebui
 
 // Exchange makes the instance of a rebuild job what the job makes of it (while the job runs), or
 // what it was before (while the job is undone). Repeating the latter changes nothing. Repeating the
-// former only clears the times at which the guest fetched and reported, and its password, because
+// former only clears the times at which the guest fetched and reported, its password and its host key, because
 // they may be those of the previous guest.
 func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.RebuildSide) error {
 	return db.sql.Update(ctx, "exchange instance", func(tx *sqldb.Tx) error {
@@ -216,7 +216,7 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 			return instances.UnindexVolumes(ctx, tx, before.ID)
 		case before != nil:
 			return sqldb.Exec(ctx, tx, `
-				UPDATE instance SET fetched = NULL, reported = NULL, password = '', revision = revision + 1, changed = $1 WHERE id = $2`,
+				UPDATE instance SET fetched = NULL, reported = NULL, password = '', host_key = '', revision = revision + 1, changed = $1 WHERE id = $2`,
 				sqldb.Micros(sqldb.Now()), j.Instance)
 		}
 		was, err := instances.ReadOne(ctx, tx, j.Instance)
@@ -236,7 +236,7 @@ func (db *DB) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.Rebui
 		if err := instances.ReplaceSnapshots(ctx, tx, j); err != nil {
 			return err
 		}
-		next.Password = "" // that of the previous guest
+		next.Password, next.HostKey = "", "" // those of the previous guest
 		if err := remake(ctx, tx, *next); err != nil {
 			return err
 		}
@@ -251,11 +251,11 @@ func remake(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 		UPDATE instance SET profile = $1, image = $2, vcpus = $3, memory = $4, ready = $5,
 			user_data = $6, vendor_data = $7, ssh_keys = $8, report_token = $9,
 			datasource = $10, metadata = $11, fetched = $12, reported = $13, revision = revision + 1, changed = $14,
-			follow = $16, source = $17, params = $18, system = $19, password = $20 WHERE id = $15`,
+			follow = $16, source = $17, params = $18, system = $19, password = $20, host_key = $21 WHERE id = $15`,
 		i.Profile, i.Image, i.VCPUs, i.Memory, i.Ready,
 		sqldb.Blob(i.UserData), sqldb.Blob(i.VendorData), sqldb.AsJSON(sqldb.OrEmpty(i.SSHKeys)), i.ReportToken,
 		i.Datasource, sqldb.AsJSON(i.Metadata), sqldb.Micros(i.Fetched), sqldb.Micros(i.Reported), sqldb.Micros(sqldb.Now()), i.ID,
-		cmp.Or(i.Follow, seedbed.FollowPinned), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Password)
+		cmp.Or(i.Follow, seedbed.FollowPinned), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Password, i.HostKey)
 	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrConflict, "instance %s does not exist any more", i.ID)
 	}

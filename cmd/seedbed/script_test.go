@@ -18,6 +18,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"seedbed"
 	"seedbed/internal/lab"
 )
 
@@ -70,6 +71,7 @@ func scripts() testscript.Params {
 				return err
 			}
 			env.Defer(w.stop)
+			env.Values[worldOf] = w
 			if err := os.WriteFile(filepath.Join(env.WorkDir, "token"), []byte(testToken+"\n"), 0o600); err != nil {
 				return err
 			}
@@ -92,8 +94,23 @@ func scripts() testscript.Params {
 			env.Setenv("SSL_CERT_FILE", filepath.Join(env.WorkDir, "files-ca.pem"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "until": until},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "until": until, "reported": reported},
 	}
+}
+
+// worldOf is the name of a script's world among its values.
+const worldOf = "world"
+
+// reported implements "reported NAME KEY", which has the guest of an instance report its host key.
+func reported(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: reported NAME KEY")
+	}
+	ctx, w := context.Background(), ts.Value(worldOf).(*world)
+	i, err := w.db.InstanceByName(ctx, seedbed.InstanceName{Project: seedbed.DefaultProject, Name: args[0]})
+	ts.Check(err)
+	ts.Check(w.db.AddGuestEvents(ctx, i.Node, "spool", []seedbed.GuestEvent{{Seq: 1, Instance: i.ID, Kind: seedbed.GuestReport, At: time.Now(),
+		Fields: map[string]string{seedbed.HostKeyField: ts.ReadFile(args[1])}}}))
 }
 
 // until implements "until PATTERN COMMAND", which runs a command until its output matches.

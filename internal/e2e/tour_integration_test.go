@@ -59,8 +59,8 @@ func TestTour(t *testing.T) {
 		t.Fatalf("the tour ended with status %d:\n%s", status, out)
 	}
 	t.Logf("the tour:\n%s", out)
-	if !strings.HasSuffix(strings.TrimSpace(lineAfter(out, "+ ssh ")), "web1") {
-		t.Error("the guest did not say its name")
+	if said := lineAfter(out, "+ seedbed vm ssh "); said != "web1" {
+		t.Errorf("the guest said %q; want its name, and no warning of ssh", said)
 	}
 	for what, left := range map[string]string{
 		"files":   h.Run("sh", "-c", `find /var/lib /var/log /run -maxdepth 1 -name 'seedbed*'; ls "$1"`, "sh", here),
@@ -74,8 +74,7 @@ func TestTour(t *testing.T) {
 	}
 }
 
-// lineAfter returns the line after the one that begins with mark and, as ssh warns there, those up to
-// the next command.
+// lineAfter returns the lines after the one that begins with mark, up to the next command.
 func lineAfter(out, mark string) string {
 	_, rest, _ := strings.Cut(out, "\n"+mark)
 	_, rest, _ = strings.Cut(rest, "\n")

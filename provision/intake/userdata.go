@@ -118,7 +118,8 @@ func newReportToken() string {
 // reportPart returns the part that makes cloud-init post to us at the end of its first boot
 // (cloudinit/config/cc_phone_home.py); 10 tries are 3 s apart.
 func reportPart(url string) []byte {
-	return fmt.Appendf(nil, "#cloud-config\nphone_home:\n  url: %s\n  post: [instance_id, hostname, fqdn]\n  tries: 10\n", url)
+	return fmt.Appendf(nil,
+		"#cloud-config\nphone_home:\n  url: %s\n  post: [instance_id, hostname, fqdn, pub_key_ed25519]\n  tries: 10\n", url)
 }
 
 type part struct {

@@ -15,7 +15,7 @@ import (
 const testToken = "0123456789abcdef0123456789abcdef"
 
 const ourPart = "#cloud-config\nphone_home:\n  url: http://169.254.169.254/seedbed/report/" + testToken +
-	"\n  post: [instance_id, hostname, fqdn]\n  tries: 10\n"
+	"\n  post: [instance_id, hostname, fqdn, pub_key_ed25519]\n  tries: 10\n"
 
 func TestComposeReport(t *testing.T) {
 	t.Parallel()

@@ -119,8 +119,8 @@ func takeEffect(ctx context.Context, tx *sqldb.Tx, e seedbed.GuestEvent) error {
 		e.Token = ""
 		return takeEffect(ctx, tx, e)
 	case e.Kind == seedbed.GuestReport:
-		return sqldb.Exec(ctx, tx, `UPDATE instance SET reported = $2,`+first+` AND reported IS NULL`,
-			sqldb.Micros(sqldb.Now()), sqldb.Micros(e.At), e.Instance)
+		return sqldb.Exec(ctx, tx, `UPDATE instance SET reported = $2, host_key = $4,`+first+` AND reported IS NULL`,
+			sqldb.Micros(sqldb.Now()), sqldb.Micros(e.At), e.Instance, seedbed.HostKey(e.Fields[seedbed.HostKeyField]))
 	case e.Kind == seedbed.GuestPassword:
 		return setPassword(ctx, tx, e.Instance, e.Fields["password"])
 	case fetchedUserData(e):

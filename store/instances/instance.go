@@ -16,7 +16,7 @@ const (
 	newInstanceColumns = `id, project, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, ` +
 		`report_token, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, ` +
 		`system, token, expires, at_expiry, notes, revision, created, changed`
-	instanceColumns = newInstanceColumns + `, fetched, reported, gone_since, ` +
+	instanceColumns = newInstanceColumns + `, fetched, reported, host_key, gone_since, ` +
 		`(SELECT number FROM project WHERE project.name = instance.project)`
 	nicColumns    = `instance, idx, mac, network, addr, security_groups, bandwidth_in, bandwidth_out, state, added`
 	volumeColumns = `instance, name, pool, idx, size, image`
@@ -34,8 +34,8 @@ func scanInstance(r sqldb.Row) (i seedbed.Instance, err error) {
 		sqldb.ToJSON(&i.Tags), sqldb.ToJSON(&i.Spot), &i.Password,
 		&i.Protected, &i.Follow, &i.Source, sqldb.ToParams(&i.Params), sqldb.ToJSON(&i.System), &i.Token,
 		sqldb.ToTime(&expiry.Time), &expiry.Action, &i.Notes, &i.Revision,
-		sqldb.ToTime(&i.Created), sqldb.ToTime(&i.Changed), sqldb.ToTime(&i.Fetched), sqldb.ToTime(&i.Reported), sqldb.ToTime(&i.GoneSince),
-		&i.Account)
+		sqldb.ToTime(&i.Created), sqldb.ToTime(&i.Changed), sqldb.ToTime(&i.Fetched), sqldb.ToTime(&i.Reported), &i.HostKey,
+		sqldb.ToTime(&i.GoneSince), &i.Account)
 	i.NICs, i.Volumes = []seedbed.NIC{}, []seedbed.Volume{}
 	if !expiry.Time.IsZero() {
 		i.Expiry = &expiry

@@ -89,18 +89,26 @@ func testFetched(b *bench) {
 	}
 }
 
+// hostKey and otherHostKey are keys of SSH servers.
+const (
+	hostKey      = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
+	otherHostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIP8BAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
+)
+
 func testReported(b *bench) {
 	ctx := context.Background()
 	b.world()
 	i := b.instance("web1")
 	e := seedbed.GuestEvent{
-		Seq: 1, Instance: i.ID, Kind: seedbed.GuestReport, At: day, Fields: map[string]string{"hostname": "web1", "fqdn": ""},
+		Seq: 1, Instance: i.ID, Kind: seedbed.GuestReport, At: day,
+		Fields: map[string]string{"hostname": "web1", "fqdn": "", seedbed.HostKeyField: hostKey + " root@web1"},
 	}
 	b.must(b.AddGuestEvents(ctx, node, "s", []seedbed.GuestEvent{e}))
 	again := e
-	again.Seq, again.At = 2, day.Add(time.Hour)
+	again.Seq, again.At, again.Fields = 2, day.Add(time.Hour), map[string]string{seedbed.HostKeyField: otherHostKey}
 	b.must(b.AddGuestEvents(ctx, node, "s", []seedbed.GuestEvent{again}))
-	b.equal(get(b.Instance(ctx, i.ID))(b).Reported, day)
+	now := get(b.Instance(ctx, i.ID))(b)
+	b.equal([]any{now.Reported, now.HostKey}, []any{day, hostKey})
 	b.equal(get(b.GuestEvents(ctx, i.ID, 0))(b), []seedbed.GuestEvent{again, e})
 }
 

@@ -47,7 +47,7 @@ func (b *bench) rebuilding() (j seedbed.Job, before seedbed.Instance, next seedb
 func (b *bench) reports(i seedbed.Instance, n int64) {
 	b.must(b.AddGuestEvents(context.Background(), node, "spool", []seedbed.GuestEvent{
 		{Seq: n, Instance: i.ID, Kind: seedbed.GuestUserData, At: day, Status: 200},
-		{Seq: n + 1, Instance: i.ID, Kind: seedbed.GuestReport, At: day}}))
+		{Seq: n + 1, Instance: i.ID, Kind: seedbed.GuestReport, At: day, Fields: map[string]string{seedbed.HostKeyField: hostKey}}}))
 }
 
 // posts records that the guest posts a password, as event n.
@@ -70,7 +70,7 @@ func testRebuild(b *bench) {
 	b.equal(spec, seedbed.RebuildSpec{PowerSpec: seedbed.PowerSpec{Was: seedbed.InstanceRunning}, Profile: "big", Image: "other"})
 	r := get(b.Rebuilding(ctx, j.ID))(b)
 	b.equal(settled(r.Next), settled(next))
-	next.Password = ""
+	next.Password, next.HostKey = "", ""
 	b.equal(r.Before == nil, true)
 	b.equal(get(b.Instance(ctx, before.ID))(b), before)
 	b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext))
@@ -82,6 +82,7 @@ func testRebuild(b *bench) {
 	b.posts(before, 6)
 	b.equal(get(b.Instance(ctx, before.ID))(b).Reported.IsZero(), false)
 	b.equal(get(b.Instance(ctx, before.ID))(b).Password != "", true)
+	b.equal(get(b.Instance(ctx, before.ID))(b).HostKey, hostKey)
 	b.must(b.Exchange(ctx, j.Ref(), seedbed.RebuildNext))
 	b.equal(settled(get(b.Instance(ctx, before.ID))(b)), settled(next))
 	r = get(b.Rebuilding(ctx, j.ID))(b)

@@ -24,7 +24,7 @@ func VMCommand(a *cli.App) *cobra.Command {
 	c.AddCommand(vmList(a), instances(a).Show(a, "show NAME", "Show an instance"),
 		vmStart(a), vmStop(a), vmReboot(a), vmRebuild(a), vmRemove(a),
 		vmProtect(a, true), vmProtect(a, false), vmSnapshot(a), vmResize(a), vmFlatten(a), vmLog(a), vmWait(a),
-		vmConsole(a), vmVNC(a), vmScreenshot(a), vmExec(a), vmCopy(a),
+		vmConsole(a), vmVNC(a), vmScreenshot(a), vmExec(a), vmCopy(a), vmSSH(a),
 		vmAdopt(a), vmAdoptable(a), vmForget(a),
 		vmNIC(a), vmOptions(a), vmTag(a), vmGroups(a), vmBandwidth(a), vmSpot(a),
 		vmExpire(a), vmExtend(a), vmNotes(a),
@@ -122,7 +122,8 @@ func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 		{"tags", flags.TagLine(i.Tags)}, {"notice", spotLine(a, i.Spot)},
 		{"expires", expiryLine(a, i.Expiry, "", "")}, {"notes", i.Notes},
 		{"made", a.Moment(i.Created)}, {"created by token", i.Token},
-		{"user-data fetched", a.Moment(i.Fetched)}, {"reported", a.Moment(i.Reported)}, {"domain gone", a.Moment(i.GoneSince)},
+		{"user-data fetched", a.Moment(i.Fetched)}, {"reported", a.Moment(i.Reported)}, {"host key", i.HostKey},
+		{"domain gone", a.Moment(i.GoneSince)},
 	}
 }
 

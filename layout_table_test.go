@@ -93,7 +93,7 @@ var layout = map[string]string{
 	"cmd/seedbed-worker":   "internal/config internal/mtls internal/run netcfg netcfg/probe netcfg/wireguard provision/*",
 	"cmd/seedbed-metadata": "feed guestplane internal/config internal/mtls internal/run metadata netcfg netcfg/dns netcfg/wireguard",
 	// The command line: what commands share, the flags that several have, and the commands by noun.
-	"internal/cli":          "api/client api/wire internal/build internal/config internal/durable internal/mtls",
+	"internal/cli":          "api/client api/wire internal/build internal/config internal/durable internal/mtls internal/sleep",
 	"internal/cli/flags":    forCLI,
 	"internal/cli/cluster":  "internal/mtls " + forCLI,
 	"internal/cli/doctor":   "internal/config internal/mtls netcfg " + forCLI,

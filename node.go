@@ -232,3 +232,34 @@ type Member struct {
 	CPUs   int   `json:"cpus"`
 	Memory Bytes `json:"memory"`
 }
+
+// DomainUsage is what a running domain has used since it was started.
+type DomainUsage struct {
+	ID InstanceID `json:"id"`
+	// CPU is the processor time, of all vCPUs and of the hypervisor for it.
+	CPU time.Duration `json:"cpu"`
+	// VCPUs is how many it has now, and Memory what it has of it.
+	VCPUs  int   `json:"vcpus"`
+	Memory Bytes `json:"memory"`
+	// Resident is how much of the host's memory its process has now. Used is how much of its memory the guest uses by its own word,
+	// which only guests with a balloon driver give; 0 without it.
+	Resident Bytes `json:"resident"`
+	Used     Bytes `json:"used,omitempty"`
+	// DiskRead and DiskWritten are of all disks, and Reads and Writes how many requests that took.
+	DiskRead    Bytes `json:"disk_read"`
+	DiskWritten Bytes `json:"disk_written"`
+	Reads       int64 `json:"reads"`
+	Writes      int64 `json:"writes"`
+	// Received and Sent are of all NICs, as the guest sees it.
+	Received Bytes `json:"received"`
+	Sent     Bytes `json:"sent"`
+}
+
+// NodeUsage is what the domains of a node have used, or the problem for which it is not known.
+type NodeUsage struct {
+	Node string `json:"node"`
+	// At is when they had used it, by the clock of seedbedd.
+	At      time.Time     `json:"at"`
+	Problem string        `json:"problem,omitempty"`
+	Domains []DomainUsage `json:"domains"`
+}

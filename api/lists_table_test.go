@@ -79,6 +79,7 @@ var listRoutes = map[string]string{
 	"GET /instances/:name/screenshot":    bytes_,
 	"GET /channel":                       "it answers with a connection",
 	"GET /instances/:name/access":        "",
+	"GET /usage":                         short,
 	"GET /instances/:name/trace":         short,
 	"GET /instances/:name/metadata":      bytes_,
 	"GET /instances/:name/maintenance":   short,

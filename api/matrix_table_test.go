@@ -166,6 +166,7 @@ var routeAccess = map[string]access{
 	"GET /instances/:name/screenshot":             {401, 403, 200, 200, ""},
 	"GET /channel":                                {422, 422, 422, 422, ""},
 	"GET /instances/:name/access":                 {401, 200, 200, 200, "password report"},
+	"GET /usage":                                  {401, 200, 200, 200, ""},
 	"GET /instances/:name/trace":                  {401, 200, 200, 200, ""},
 	"GET /instances/:name/metadata":               {401, 403, 200, 200, ""},
 	"GET /instances/:name/maintenance":            {401, 200, 200, 200, ""},

@@ -1,8 +1,10 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -118,4 +120,37 @@ func (r *router) changeNode(ctx context.Context, c *fiber.Ctx) error {
 
 func (r *router) removeNode(ctx context.Context, c *fiber.Ctx) error {
 	return dropTagged(ctx, c, "node", r.Store.RemoveNode, nodeTag)
+}
+
+// usage answers what the running instances of a project have used, by their nodes.
+func (r *router) usage(ctx context.Context, c *fiber.Ctx) (err error) {
+	q := seedbed.InstanceQuery{State: seedbed.InstanceRunning}
+	if q.Scope, err = server.ScopeOf(c); err != nil {
+		return err
+	}
+	if q.Node, err = server.NodeQuery(c); err != nil {
+		return err
+	}
+	all, err := r.Store.ListInstances(ctx, q)
+	if err != nil {
+		return err
+	}
+	byID, nodes := map[seedbed.InstanceID]seedbed.Instance{}, map[string]bool{}
+	for _, i := range all {
+		byID[i.ID], nodes[i.Node] = i, true
+	}
+	answer := wire.Usage{Nodes: []wire.NodeUsage{}}
+	for _, n := range r.Usage(ctx, slices.Sorted(maps.Keys(nodes))) {
+		of := wire.NodeUsage{Node: n.Node, At: n.At, Problem: n.Problem, Instances: []wire.InstanceUsage{}}
+		for _, d := range n.Domains {
+			if i, ok := byID[d.ID]; ok && i.Node == n.Node {
+				of.Instances = append(of.Instances, wire.InstanceUsage{Name: i.Name, Project: i.Project, DomainUsage: d})
+			}
+		}
+		slices.SortFunc(of.Instances, func(a, b wire.InstanceUsage) int {
+			return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.Name, b.Name))
+		})
+		answer.Nodes = append(answer.Nodes, of)
+	}
+	return server.Reply(c, fiber.StatusOK, answer)
 }

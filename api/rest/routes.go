@@ -148,6 +148,7 @@ func (r *router) projectRoutes() []route {
 		{get, "/instances/:name/exec/:process", seedbed.ActionGuestExec, call, r.execWait},
 		{post, "/instances/:name/file", seedbed.ActionGuestExec, call, r.openFile},
 		{get, "/instances/:name/screenshot", seedbed.ActionConsoleRead, call, r.screenshot},
+		{get, "/usage", seedbed.ActionInstanceRead, call, r.usage},
 		{get, "/channel", server.Anyone, call, r.OpenChannel},
 		{get, "/instances/:name/access", seedbed.ActionInstanceRead, call, r.access},
 		{get, "/instances/:name/trace", seedbed.ActionInstanceRead, call, r.trace},

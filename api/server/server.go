@@ -97,6 +97,8 @@ type Config struct {
 	Change func(ctx context.Context, n seedbed.InstanceName, change func(*seedbed.Instance) error) (seedbed.Instance, error)
 	// Probe asks the hosts of the networks that a node bridges whether they use addresses. If it is nil, no host is asked.
 	Probe func(ctx context.Context, node string, asked []seedbed.AddressProbe) (seedbed.AddressesProbed, error)
+	// Usage returns what the domains of nodes have used. A node that does not answer says so.
+	Usage func(ctx context.Context, nodes []string) []seedbed.NodeUsage
 	// MaxUserData bounds a user-data or vendor-data document. Default 1 MiB.
 	MaxUserData seedbed.Bytes
 	// DefaultNetwork and DefaultPool are the defaults of requests that name none.

@@ -169,3 +169,23 @@ type Snapshot struct {
 	// Complete is false if a volume of the instance does not have the snapshot.
 	Complete bool `json:"complete"`
 }
+
+// Usage is what running instances have used since they were started, by their nodes.
+type Usage struct {
+	Nodes []NodeUsage `json:"nodes"`
+}
+
+// NodeUsage is what the running instances of a node have used until At, or the problem for which that is not known.
+type NodeUsage struct {
+	Node      string          `json:"node"`
+	At        time.Time       `json:"at"`
+	Problem   string          `json:"problem,omitempty"`
+	Instances []InstanceUsage `json:"instances"`
+}
+
+// InstanceUsage is what one instance has used.
+type InstanceUsage struct {
+	Name    string `json:"name"`
+	Project string `json:"project"`
+	seedbed.DomainUsage
+}

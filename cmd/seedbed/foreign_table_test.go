@@ -23,6 +23,7 @@ var objectCommands = map[string][]string{
 	"vm forget":               {"{instance}"},
 	"vm adopt":                {"{domain}", "{domain} --dry-run"},
 	"vm console":              {"{instance}"},
+	"vm top":                  {""},
 	"vm ssh":                  {"{instance}"},
 	"vm exec":                 {"{instance} -- echo"},
 	"vm cp":                   {"{instance}:/etc/motd {out}", "{file} {instance}:/etc/motd"},

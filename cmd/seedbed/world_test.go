@@ -84,8 +84,8 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		SignIn: people.signIn,
 		Store:  db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB,
 		Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{db}, Domains: console{db}, Clean: clean,
-		Terminals: terminals,
-		Metadata:  served.served, Change: served.change, Probe: probe, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
+		Terminals: terminals, Usage: terminals.Usage,
+		Metadata: served.served, Change: served.change, Probe: probe, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
 		Checks: []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check {
 			return []seedbed.Check{{Name: "store", OK: true}}
 		}},

@@ -173,6 +173,7 @@ func (p *parts) openAPI(token []byte, listener *tls.Config) *api.Server {
 		MaxUpload: c.Storage.MaxUpload, VolumeJobs: p.intake, Adoptions: p.intake, Strangers: p.workers, Snapshots: p.workers,
 		Trash: p.workers, Metadata: served(db, p.serving.Renderer), Change: change(db, p.serving.Renderer),
 		Probe:      p.workers.Probe,
+		Usage:      p.workers.Usage,
 		Clean:      cleanUp(p.cleaner),
 		Checks:     checks,
 		Deliveries: p.outbox, Metrics: run.MetricsHandler(metrics), SigningKey: signature.EndpointKey, Receiving: receiving(p.hooks),

@@ -11,6 +11,8 @@ var (
 	Health = Query[None, []seedbed.Check]{"health"}
 	// Report returns what the node has for guests.
 	Report = Query[None, seedbed.NodeReport]{"report"}
+	// DomainUsage returns what the running domains have used, at about the same moment.
+	DomainUsage = Query[None, []seedbed.DomainUsage]{"domain-usage"}
 	// ProbeAddresses returns the addresses that hosts outside the node answer for.
 	ProbeAddresses = Query[[]seedbed.AddressProbe, seedbed.AddressesProbed]{"probe-addresses"}
 )

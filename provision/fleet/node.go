@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"seedbed"
 	"seedbed/internal/duplex"
@@ -106,6 +107,23 @@ func (f *Fleet) Probe(ctx context.Context, node string, asked []seedbed.AddressP
 		err = onNode(node, err)
 	}
 	return probed, err
+}
+
+// Usage returns what the domains of those nodes have used that exist. A node whose worker does not answer says so as its problem.
+func (f *Fleet) Usage(ctx context.Context, names []string) []seedbed.NodeUsage {
+	nodes := slices.DeleteFunc(f.Nodes(), func(n seedbed.Node) bool { return !slices.Contains(names, n.Name) })
+	all, _ := each(ctx, f, nodes, func(ctx context.Context, w effects.Worker) (u seedbed.NodeUsage, _ error) {
+		domains, err := effects.DomainUsage.Ask(ctx, w, effects.None{})
+		if err != nil {
+			u.Problem = err.Error()
+		}
+		u.Domains, u.At = domains, time.Now()
+		return u, nil
+	})
+	for i := range all {
+		all[i].Node = nodes[i].Name
+	}
+	return all
 }
 
 // DomainXML returns the definitions of the domains that of lists by node: see effects.DomainXML. The

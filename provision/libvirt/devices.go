@@ -28,6 +28,9 @@ var (
 	reserved = regexp.MustCompile(`^(vnet|vif|macvtap|macvlan)\d+$`)
 )
 
+// balloonPeriod is how often, in seconds, a guest with a balloon driver tells how much memory it uses.
+const balloonPeriod = 10
+
 func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceList, error) {
 	if len(spec.Disks)+len(spec.Attached) > maxDisks || len(spec.NICs) > seedbed.MaxNICs {
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "domain %s: %d disks and %d NICs: expected at most %d and %d",
@@ -37,7 +40,7 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 		Emulator: host.Emulator,
 		// USB has no devices, and its controller would cost boot time and wake-ups.
 		Controllers: []libvirtxml.DomainController{{Type: "usb", Model: "none"}},
-		MemBalloon:  &libvirtxml.DomainMemBalloon{Model: "virtio"},
+		MemBalloon:  &libvirtxml.DomainMemBalloon{Model: "virtio", Stats: &libvirtxml.DomainMemBalloonStats{Period: balloonPeriod}},
 		RNGs: []libvirtxml.DomainRNG{{
 			Model:   "virtio",
 			Rate:    &libvirtxml.DomainRNGRate{Bytes: 65536, Period: 1000},

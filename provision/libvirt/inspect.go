@@ -5,6 +5,7 @@ package libvirt
 import (
 	"context"
 	"errors"
+	"time"
 
 	lv "libvirt.org/go/libvirt"
 
@@ -170,3 +171,82 @@ func stateOf(state lv.DomainState, reason int) seedbed.DomainState {
 	}
 	return seedbed.DomainOff
 }
+
+// usageStats are the figures that DomainUsage reads.
+const usageStats = lv.DOMAIN_STATS_CPU_TOTAL | lv.DOMAIN_STATS_BALLOON | lv.DOMAIN_STATS_VCPU | lv.DOMAIN_STATS_INTERFACE |
+	lv.DOMAIN_STATS_BLOCK
+
+// DomainUsage returns what the tagged domains that run have used. libvirt reads the figures of all domains in one call, which does not
+// wait for those that it is doing something else with: what it cannot read then is 0, and a domain without any is left out.
+func (d *Driver) DomainUsage(ctx context.Context) ([]seedbed.DomainUsage, error) {
+	return call(ctx, d, "read what the domains have used", "", func(ctx context.Context, conn *lv.Connect) ([]seedbed.DomainUsage, error) {
+		stats, err := conn.GetAllDomainStats(nil, usageStats,
+			lv.CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE|lv.CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT)
+		if err != nil {
+			return nil, err
+		}
+		defer func() {
+			for _, s := range stats {
+				free(s.Domain)
+			}
+		}()
+		all := make([]seedbed.DomainUsage, 0, len(stats))
+		for _, s := range stats {
+			id, ours, err := d.owned(s.Domain)
+			switch {
+			case has(err, lv.ERR_NO_DOMAIN): // it has ended
+			case err != nil:
+				return nil, err
+			case ours && s.Cpu != nil && s.Cpu.TimeSet:
+				all = append(all, usageOf(id, s))
+			}
+		}
+		return all, nil
+	})
+}
+
+// owned returns the ID of a domain, and reports whether it carries our tag. It asks libvirt only for the tag of a domain that it does
+// not know.
+func (d *Driver) owned(dom *lv.Domain) (seedbed.InstanceID, bool, error) {
+	uuid, err := dom.GetUUIDString()
+	if err != nil {
+		return "", false, err
+	}
+	id := seedbed.InstanceID(uuid)
+	d.mu.Lock()
+	known := d.known[id]
+	d.mu.Unlock()
+	if known {
+		return id, true, nil
+	}
+	_, ours, err := tagOf(dom, id)
+	return id, ours, err
+}
+
+func usageOf(id seedbed.InstanceID, s lv.DomainStats) seedbed.DomainUsage {
+	u := seedbed.DomainUsage{ID: id, CPU: time.Duration(s.Cpu.Time)}
+	for _, v := range s.Vcpu {
+		if v.StateSet && v.State != lv.VCPU_OFFLINE {
+			u.VCPUs++
+		}
+	}
+	if b := s.Balloon; b != nil {
+		u.Memory, u.Resident = kib(b.Current), kib(b.Rss)
+		if b.AvailableSet && b.UsableSet && b.Available >= b.Usable {
+			u.Used = kib(b.Available - b.Usable)
+		}
+	}
+	for _, n := range s.Net {
+		u.Received += seedbed.Bytes(n.RxBytes)
+		u.Sent += seedbed.Bytes(n.TxBytes)
+	}
+	for _, b := range s.Block {
+		u.DiskRead += seedbed.Bytes(b.RdBytes)
+		u.DiskWritten += seedbed.Bytes(b.WrBytes)
+		u.Reads += int64(b.RdReqs)
+		u.Writes += int64(b.WrReqs)
+	}
+	return u
+}
+
+func kib(n uint64) seedbed.Bytes { return seedbed.Bytes(n) * seedbed.KiB }

@@ -117,6 +117,9 @@ type Inspector interface {
 	// DomainXML returns the definitions of domains as libvirt's XML, as they are at the next start,
 	// without passwords. Domains that are not defined or not tagged are not in the answer.
 	DomainXML(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error)
+	// DomainUsage returns what the tagged domains that run have used, in no particular order. One of which the figures cannot be
+	// read now is left out.
+	DomainUsage(ctx context.Context) ([]seedbed.DomainUsage, error)
 	// Report returns what the host has for guests, without its pools.
 	Report(ctx context.Context) (seedbed.NodeReport, error)
 }

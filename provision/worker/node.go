@@ -23,6 +23,9 @@ func (s *Server) effects() effects.Handlers {
 	effects.Inventory.Handle(h, func(ctx context.Context, _ effects.None) (seedbed.Inventory, error) { return s.inventory(ctx), nil })
 	effects.Health.Handle(h, func(ctx context.Context, _ effects.None) ([]seedbed.Check, error) { return s.Health(ctx), nil })
 	effects.Report.Handle(h, func(ctx context.Context, _ effects.None) (seedbed.NodeReport, error) { return s.report(ctx) })
+	effects.DomainUsage.Handle(h, func(ctx context.Context, _ effects.None) ([]seedbed.DomainUsage, error) {
+		return s.hypervisor.DomainUsage(ctx)
+	})
 	effects.ProbeAddresses.Handle(h, func(ctx context.Context, asked []seedbed.AddressProbe) (seedbed.AddressesProbed, error) {
 		if s.probe == nil {
 			return seedbed.AddressesProbed{}, seedbed.Errorf(seedbed.ErrInvalid, "this worker asks nobody for addresses")

@@ -17,7 +17,7 @@ import (
 func NodeCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "node", Aliases: []string{"nodes"}, Short: "Manage nodes"})
 	r := nodes(a)
-	c.AddCommand(r.List(a, "list", "List nodes"), r.Show(a, "show NODE", "Show a node"), nodeAdd(a), nodeSet(a), nodeRemove(a),
+	c.AddCommand(r.List(a, "list", "List nodes"), r.Show(a, "show NODE", "Show a node"), nodeTop(a), nodeAdd(a), nodeSet(a), nodeRemove(a),
 		nodeCordon(a, "cordon NODE", "Exclude a node from placement", true),
 		nodeCordon(a, "uncordon NODE", "Include a node in placement again", false),
 		a.MaintenanceCommand("NODE", "every guest of a node", (*client.Client).AnnounceNode, (*client.Client).NodeMaintenance))

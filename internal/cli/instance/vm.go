@@ -24,7 +24,7 @@ func VMCommand(a *cli.App) *cobra.Command {
 	c.AddCommand(vmList(a), instances(a).Show(a, "show NAME", "Show an instance"),
 		vmStart(a), vmStop(a), vmReboot(a), vmRebuild(a), vmRemove(a),
 		vmProtect(a, true), vmProtect(a, false), vmSnapshot(a), vmResize(a), vmFlatten(a), vmLog(a), vmWait(a),
-		vmConsole(a), vmVNC(a), vmScreenshot(a), vmExec(a), vmCopy(a), vmSSH(a),
+		vmConsole(a), vmVNC(a), vmScreenshot(a), vmExec(a), vmCopy(a), vmSSH(a), vmTop(a),
 		vmAdopt(a), vmAdoptable(a), vmForget(a),
 		vmNIC(a), vmOptions(a), vmTag(a), vmGroups(a), vmBandwidth(a), vmSpot(a),
 		vmExpire(a), vmExtend(a), vmNotes(a),

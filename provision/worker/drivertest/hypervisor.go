@@ -29,6 +29,7 @@ type domain struct {
 	state   seedbed.DomainState
 	foreign bool
 	deaf    bool
+	looks   int // at what it has used
 	console []byte
 	line    *consoleLine // who has opened its console
 	agent   func([]byte) ([]byte, error)

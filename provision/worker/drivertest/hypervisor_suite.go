@@ -57,6 +57,7 @@ func TestHypervisor(t *testing.T, d HypervisorDriver) {
 		{"screen", testScreen},
 		{"guest agent", testAgent},
 		{"definitions", testDomainXML},
+		{"usage", testDomainUsage},
 		{"events", testEvents},
 		{"health", testHealth},
 		{"report", testReport},

@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"seedbed"
 	"seedbed/internal/duplex"
@@ -77,6 +78,20 @@ func (t *Terminals) Screenshot(ctx context.Context, _ string, id seedbed.Instanc
 		return nil, err
 	}
 	return effects.Screenshot.Ask(ctx, t.client, effects.DomainRef{ID: id})
+}
+
+// Usage returns what those instances have used that run, for each node, as if all were there.
+func (t *Terminals) Usage(ctx context.Context, nodes []string) (all []seedbed.NodeUsage) {
+	for _, n := range nodes {
+		u := seedbed.NodeUsage{Node: n}
+		var err error
+		if u.Domains, err = effects.DomainUsage.Ask(ctx, t.client, effects.None{}); err != nil {
+			u.Problem = err.Error()
+		}
+		u.At = time.Now()
+		all = append(all, u)
+	}
+	return all
 }
 
 // GuestExec runs a program in an instance's guest.

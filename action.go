@@ -56,6 +56,7 @@ const (
 	ActionSnapshotRead        Action = "snapshot.read"
 	ActionSnapshotCreate      Action = "snapshot.create"
 	ActionSnapshotRemove      Action = "snapshot.remove"
+	ActionSnapshotRestore     Action = "snapshot.restore"
 	ActionDiskRead            Action = "disk.read"
 	ActionDiskManage          Action = "disk.manage"
 	ActionDiskAttach          Action = "disk.attach"
@@ -160,6 +161,7 @@ var actions = []ActionInfo{
 	{ActionSnapshotRead, RoleViewer, false, "see the snapshots of instances"},
 	{ActionSnapshotCreate, RoleOperator, false, "take snapshots of instances"},
 	{ActionSnapshotRemove, RoleOperator, false, "remove snapshots of instances"},
+	{ActionSnapshotRestore, RoleOperator, false, "bring the volumes of instances back to a snapshot"},
 	{ActionDiskRead, RoleViewer, false, "see the volumes of projects, and the disks of instances"},
 	{ActionDiskManage, RoleOperator, false, "make, change and remove volumes"},
 	{ActionDiskAttach, RoleOperator, false, "attach volumes to instances, and detach them"},

@@ -44,6 +44,10 @@ const (
 	DoNICRemove = "nic-remove" // take a NIC from it
 	DoNICSet    = "nic-set"    // take a NIC to another network
 
+	DoSnapshot        = "snapshot"         // take a snapshot of its volumes
+	DoSnapshotRemove  = "snapshot-remove"  // remove a snapshot
+	DoSnapshotRestore = "snapshot-restore" // bring its volumes back to a snapshot
+
 	// These make no job.
 	DoNetworkAdd          = "network-add"          // make a network
 	DoNetworkSet          = "network-set"          // change its settings
@@ -54,13 +58,19 @@ const (
 
 // Actions returns all actions.
 func Actions() []string {
-	return append([]string{DoCreate, DoRemove, DoRebuild, DoStart, DoStop, DoReboot, DoPlan, DoNICAdd, DoNICRemove, DoNICSet},
+	return append([]string{DoCreate, DoRemove, DoRebuild, DoStart, DoStop, DoReboot, DoPlan, DoNICAdd, DoNICRemove, DoNICSet,
+		DoSnapshot, DoSnapshotRemove, DoSnapshotRestore},
 		JoblessActions()...)
 }
 
 // NICActions maps the actions on NICs of instances to the kinds of their jobs.
 func NICActions() map[string]JobKind {
 	return map[string]JobKind{DoNICAdd: JobNICAdd, DoNICRemove: JobNICRemove, DoNICSet: JobNICSet}
+}
+
+// SnapshotActions maps the actions on snapshots of instances to the kinds of their jobs.
+func SnapshotActions() map[string]JobKind {
+	return map[string]JobKind{DoSnapshot: JobSnapshot, DoSnapshotRemove: JobSnapshotRemove, DoSnapshotRestore: JobSnapshotRestore}
 }
 
 // JoblessActions returns the actions that change networks and addresses without a job.

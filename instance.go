@@ -346,10 +346,18 @@ type SnapshotInfo struct {
 	Name    string    `json:"name"`
 	Job     JobID     `json:"job"` // that made it
 	Created time.Time `json:"created"`
+	// Size is the size that the volume had; 0 for a snapshot that an older release took.
+	Size Bytes `json:"size,omitempty"`
 }
 
 // SnapshotJob is the input of the jobs that make and remove snapshots.
 type SnapshotJob struct {
+	Name string `json:"name"`
+}
+
+// SnapshotRestore is the input of a job that restores a snapshot. It is one of a SnapshotJob as well.
+type SnapshotRestore struct {
+	PowerSpec
 	Name string `json:"name"`
 }
 

@@ -26,6 +26,8 @@ const (
 	JobSnapshotRemove JobKind = "snapshot_remove" // remove a snapshot
 	JobImageRemove    JobKind = "image_remove"    // remove an image
 
+	JobSnapshotRestore JobKind = "snapshot_restore" // give an instance's volumes the content that they had at a snapshot
+
 	JobOVA       JobKind = "ova"        // make the images of an OVA
 	JobOVARemove JobKind = "ova_remove" // remove the images of an OVA
 )
@@ -259,7 +261,7 @@ type Request struct {
 	JobOptions
 	// KeepDisks makes the disks of a removed instance volumes of its project.
 	KeepDisks bool `json:"-"`
-	// Confirm is the name again, to remove or rebuild a protected instance. A webhook cannot set
+	// Confirm is the name again, to remove, rebuild or restore a protected instance. A webhook cannot set
 	// it.
 	Confirm string `json:"-"`
 }

@@ -180,9 +180,9 @@ func (o JobOptions) Check(kind JobKind) error {
 		return Errorf(ErrInvalid, "a %s job cannot start after another job: request it when that job has ended", kind)
 	case kind.Forward() && o.OnFailure != OnFailure{}:
 		return Errorf(ErrInvalid, "on_failure does not apply to a %s job: it is never undone, and is retried automatically", kind)
-	case kind == JobRebuild && o.OnFailure.Policy == FailKeep:
+	case (kind == JobRebuild || kind == JobSnapshotRestore) && o.OnFailure.Policy == FailKeep:
 		return Errorf(ErrInvalid,
-			"a rebuild job that fails cannot be kept: expected on_failure rollback or retry, which restore the former disks")
+			"a %s job that fails cannot be kept: expected on_failure rollback or retry, which restore the former disks", kind)
 	case (kind == JobResize || kind == JobVolumeResize) && o.OnFailure.Policy == FailKeep:
 		return Errorf(ErrInvalid,
 			"a %s job that fails cannot be kept: expected on_failure rollback or retry; once its disk has grown, seedbed job retry resumes it", kind)

@@ -23,7 +23,7 @@ type Acceptance struct {
 	NIC *NIC
 	// OVA is the new OVA image of a job that makes one.
 	OVA *NewOVA
-	// Confirm is the name of the instance again, which removing or rebuilding a protected one
+	// Confirm is the name of the instance again, which removing, rebuilding or restoring a protected one
 	// requires.
 	Confirm string
 	// Script is what a create job runs its script with; nil without one.

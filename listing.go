@@ -71,7 +71,7 @@ func JobStates() []JobState {
 // JobKinds returns all kinds of job.
 func JobKinds() []JobKind {
 	return []JobKind{JobCreate, JobRemove, JobImport, JobStart, JobStop, JobReboot, JobRebuild, JobResize,
-		JobFlatten, JobSnapshot, JobSnapshotRemove, JobImageRemove, JobOVA, JobOVARemove, JobAdopt, JobForget,
+		JobFlatten, JobSnapshot, JobSnapshotRemove, JobSnapshotRestore, JobImageRemove, JobOVA, JobOVARemove, JobAdopt, JobForget,
 		JobVolumeAdd, JobVolumeRemove, JobVolumeResize, JobVolumeSet, JobAttach, JobDetach,
 		JobNICAdd, JobNICRemove, JobNICSet}
 }

@@ -152,8 +152,9 @@ func start(t *testing.T) *server {
 	if err := db.NoteNode(t.Context(), testNode, testReport, "", time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	s := &server{db: db, intake: provision.NewIntake(db, intake.Serving{Node: testNode, Network: "default"}),
-		socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}, shelf: shelf{drivertest.NewPool(), new([]seedbed.TrashItem)}}
+	disks := shelf{drivertest.NewPool(), new([]seedbed.TrashItem)}
+	s := &server{db: db, intake: provision.NewIntake(db, intake.Serving{Node: testNode, Network: "default", Snapshots: disks.Snapshots}),
+		socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}, shelf: disks}
 	if s.terminals, err = drivertest.NewTerminals(dir); err != nil {
 		t.Fatal(err)
 	}

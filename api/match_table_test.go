@@ -146,4 +146,6 @@ var changingRoutes = map[string]matched{
 	"POST /trash":                                 {why: makes},
 	"POST /trash/:pool/:id/restore":               {why: disk},
 	"DELETE /trash/:pool/:id":                     {why: disk},
+
+	"POST /instances/:name/snapshots/:snapshot/restore": {object: "/instances/web1", path: "/snapshots/before/restore"},
 }

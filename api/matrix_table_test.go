@@ -307,4 +307,6 @@ var routeAccess = map[string]access{
 	"POST /provisioner/ova":                                 {401, 403, 400, 400, ""},
 	"POST /provisioner/ova/:name":                           {401, 403, 400, 400, ""},
 	"DELETE /provisioner/ova/:name":                         {401, 403, 400, 400, ""},
+
+	"POST /instances/:name/snapshots/:snapshot/restore": {401, 403, 404, 404, ""},
 }

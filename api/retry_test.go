@@ -83,6 +83,7 @@ func TestRetry(t *testing.T) {
 		{"flatten", "/flatten", "", seedbed.JobFlatten},
 		{"resize", "/resize", `{"size":"1TiB"}`, seedbed.JobResize},
 		{"snapshot", "/snapshots", `{"name":"before"}`, seedbed.JobSnapshot},
+		{"restore", "/snapshots/before/restore", `{"soft":true,"grace":"90s"}`, seedbed.JobSnapshotRestore},
 	} {
 		if c.kind == seedbed.JobSnapshot {
 			s.off(t)

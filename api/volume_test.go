@@ -164,7 +164,21 @@ func TestSnapshotRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.expect(t, "GET", "/instances/web1/snapshots", "", 200, `"name":"s1"`, `"complete":true`, i.Volumes[0].Name)
+	s.expect(t, "GET", "/instances/web1/snapshots", "", 200, `"name":"s1"`, `"complete":true`, `"size":"1GiB"`, i.Volumes[0].Name)
+	restore := "/instances/web1/snapshots/s1/restore"
+	s.expect(t, "POST", "/instances/web1/snapshots/other/restore", "", 404, `has no snapshot \"other\"`)
+	s.expect(t, "POST", "/instances/none/snapshots/s1/restore", "", 404)
+	s.expect(t, "POST", "/instances/web1/snapshots/-d/restore", "", 422, "snapshot")
+	s.expect(t, "POST", restore, `{"force":true,"soft":true}`, 422, "cannot be combined")
+	s.expect(t, "POST", restore, `{"name":"s1"}`, 400, "unknown")
+	s.expect(t, "POST", restore, `{"dry_run":true}`, 200, `"stages":["restore","delete-snapshot"]`, `"problems":[]`, "all snapshots stay")
+	s.expect(t, "PATCH", "/instances/web1", `{"protected":true}`, 200)
+	s.expect(t, "POST", restore, "", 409, "is protected", "to snapshot_restore it")
+	s.expect(t, "POST", restore, `{"confirm":"web"}`, 409, "is not its name")
+	s.expect(t, "POST", restore, `{"confirm":"web1","grace":"5s"}`, 202)
+	s.expect(t, "DELETE", "/instances/web1/snapshots/s1", "", 409, "in the hands of snapshot_restore job")
+	s.end(t, succeeded)
+	s.expect(t, "GET", "/jobs?limit=1&kind=snapshot_restore", "", 200, `"grace":5000000000,"was":"stopped"`, `"name":"s1"`)
 	s.expect(t, "DELETE", "/instances/web1/snapshots/other", "", 404, "has no snapshot other")
 	s.expect(t, "DELETE", "/instances/web1/snapshots/s1", "", 202)
 	s.end(t, succeeded)

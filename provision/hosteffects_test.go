@@ -52,6 +52,12 @@ func (h *host) handlers() effects.Handlers {
 	effects.RemoveSnapshot.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.SnapshotRef) error {
 		return h.RemoveSnapshot(ctx, c, a.SnapshotSpec, a.Of)
 	})
+	effects.RestoreSnapshot.Handle(t, func(ctx context.Context, c seedbed.Call, a seedbed.SnapshotSpec) error {
+		return h.RestoreSnapshot(ctx, c, a)
+	})
+	effects.Snapshots.Handle(t, func(ctx context.Context, a effects.VolumeRef) ([]seedbed.SnapshotInfo, error) {
+		return h.pool.Snapshots(ctx, a.Name, a.Instance)
+	})
 	effects.TrashVolume.Handle(t, func(
 		ctx context.Context, c seedbed.Call, a effects.VolumeRef, _ effects.Listener,
 	) (*seedbed.TrashItem, error) {

@@ -265,6 +265,18 @@ var (
 			return caseJob{id: l.job(l.intake.RemoveSnapshot(l.t.Context(), seedbed.InDefault("web1"), "s1", usual)),
 				done: func() { l.snapshots(inst) }}
 		}},
+		{"snapshot-restore", seedbed.Job{Kind: seedbed.JobSnapshotRestore}, func(l *lab) caseJob {
+			inst := l.written()
+			return caseJob{l.restore(), func() { l.restored(inst, "old", seedbed.InstanceRunning) },
+				func() { l.restored(inst, "new", seedbed.InstanceRunning) }}
+		}},
+		{"snapshot-restore stopped", seedbed.Job{Kind: seedbed.JobSnapshotRestore, Spec: inputOf(seedbed.SnapshotRestore{
+			PowerSpec: seedbed.PowerSpec{Was: seedbed.InstanceStopped}})}, func(l *lab) caseJob {
+			inst := l.written()
+			l.runUntil(l.ask(seedbed.DoStop, nil), seedbed.JobSucceeded)
+			return caseJob{l.restore(), func() { l.restored(inst, "old", seedbed.InstanceStopped) },
+				func() { l.restored(inst, "new", seedbed.InstanceStopped) }}
+		}},
 		{"image-remove", seedbed.Job{Kind: seedbed.JobImageRemove}, func(l *lab) caseJob {
 			l.runUntil(l.importOther(), seedbed.JobSucceeded)
 			return caseJob{id: l.job(l.intake.RemoveImage(l.t.Context(), "other", usual)), done: func() { l.hasImage("other", false) }}

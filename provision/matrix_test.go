@@ -197,12 +197,15 @@ func TestKillMatrix(t *testing.T) {
 // planInputs are the inputs of jobs whose plans may depend on a part of them.
 var planInputs = []any{
 	seedbed.ScriptedSpec{}, seedbed.RebuildSpec{}, seedbed.PowerSpec{}, seedbed.ResizeSpec{}, seedbed.ImportSpec{}, seedbed.OVAJob{},
-	seedbed.AdoptSpec{}, seedbed.SnapshotJob{}, seedbed.ImageRemoval{}, seedbed.VolumeJob{}, seedbed.Removal{}, seedbed.NICJob{},
+	seedbed.AdoptSpec{}, seedbed.SnapshotJob{}, seedbed.SnapshotRestore{},
+	seedbed.SnapshotRestore{PowerSpec: seedbed.PowerSpec{Was: seedbed.InstanceStopped}},
+	seedbed.ImageRemoval{}, seedbed.VolumeJob{}, seedbed.Removal{}, seedbed.NICJob{},
 }
 
-// inputs returns all combinations of the switches of an input.
+// inputs returns an input with all combinations of its switches.
 func inputs(of any) (all []json.RawMessage) {
 	v := reflect.New(reflect.TypeOf(of)).Elem()
+	v.Set(reflect.ValueOf(of))
 	var switches []reflect.Value
 	for _, f := range reflect.VisibleFields(v.Type()) {
 		if f.Type.Kind() == reflect.Bool {

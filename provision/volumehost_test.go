@@ -27,6 +27,16 @@ func (h *host) RemoveSnapshot(ctx context.Context, call seedbed.Call, spec seedb
 	return h.pool.RemoveSnapshot(ctx, spec, of)
 }
 
+func (h *host) RestoreSnapshot(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	if d, err := h.hv.DomainState(ctx, spec.Instance); err == nil && d.State != seedbed.DomainOff {
+		return seedbed.Errorf(seedbed.ErrInUse, "domain %s has volume %s open", d.Name, spec.Volume)
+	}
+	return h.pool.RestoreSnapshot(ctx, spec)
+}
+
 func (h *host) FlattenVolume(
 	ctx context.Context, call seedbed.Call, _, name string, id seedbed.InstanceID, progress func(seedbed.Progress),
 ) (seedbed.VolumeInfo, error) {

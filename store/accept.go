@@ -290,6 +290,8 @@ func acceptSubject(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accepta
 		return acceptRebuild(ctx, tx, a)
 	case seedbed.JobResize:
 		return acceptResize(ctx, tx, &a.Job)
+	case seedbed.JobSnapshotRestore:
+		return acceptRestore(ctx, tx, a)
 	case seedbed.JobSnapshot:
 		return acceptSnapshot(ctx, tx, &a.Job)
 	case seedbed.JobOVA:

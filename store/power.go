@@ -8,11 +8,20 @@ import (
 	"errors"
 
 	"seedbed"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/sqldb"
 )
 
-// acceptSwitch completes the row of a job that starts, stops, reboots or rebuilds an instance, and
+// acceptRestore completes the row of a job that restores a snapshot.
+func acceptRestore(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) error {
+	if err := acceptSwitch(ctx, tx, &a.Job); err != nil {
+		return err
+	}
+	return instances.Confirmed(ctx, tx, *a)
+}
+
+// acceptSwitch completes the row of a job that starts, stops, reboots, rebuilds or restores an instance, and
 // records the instance's state in the job's input.
 func acceptSwitch(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	graceful, err := overtaken(ctx, tx, *j)
@@ -77,6 +86,13 @@ func noteWas(j *seedbed.Job, was seedbed.InstanceState) (err error) {
 	switch j.Kind {
 	case seedbed.JobStop, seedbed.JobReboot:
 		var spec seedbed.PowerSpec
+		if err := readSpec(*j, &spec); err != nil {
+			return err
+		}
+		spec.Was = was
+		j.Spec, err = json.Marshal(spec)
+	case seedbed.JobSnapshotRestore:
+		var spec seedbed.SnapshotRestore
 		if err := readSpec(*j, &spec); err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 func checkVolumeJob(j seedbed.Job) (ok bool, err error) {
 	switch j.Kind {
 	case seedbed.JobFlatten, seedbed.JobForget, seedbed.JobResize:
-	case seedbed.JobSnapshot, seedbed.JobSnapshotRemove:
+	case seedbed.JobSnapshot, seedbed.JobSnapshotRemove, seedbed.JobSnapshotRestore:
 		var input seedbed.SnapshotJob
 		if err := json.Unmarshal(j.Spec, &input); err != nil {
 			return true, seedbed.Errorf(seedbed.ErrInvalid, "a %s job needs the name of a snapshot", j.Kind)

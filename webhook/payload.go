@@ -130,12 +130,9 @@ func (p payload) options() (o seedbed.JobOptions, err error) {
 		}
 	}
 	o.After = seedbed.JobID(p.After)
-	kind, ofNIC := seedbed.NICActions()[p.Action]
-	switch {
-	case makes(p.Action):
+	kind := seedbed.JobKind(strings.ReplaceAll(p.Action, "-", "_")) // the actions that make jobs have the names of the kinds
+	if makes(p.Action) {
 		kind = seedbed.JobCreate
-	case !ofNIC:
-		kind = seedbed.JobKind(p.Action) // the other actions that make jobs have the names of the kinds
 	}
 	return o, o.Check(kind)
 }

@@ -29,6 +29,19 @@ func (c *Client) TakeSnapshot(ctx context.Context, instance, name string) (seedb
 	return post[seedbed.Receipt](ctx, c, at("/instances", instance)+"/snapshots", wire.SnapshotRequest{Name: name})
 }
 
+// RestoreSnapshot starts a job that brings an instance's volumes back to a snapshot. confirm is the name of a
+// protected instance again.
+func (c *Client) RestoreSnapshot(ctx context.Context, instance, name, confirm string, p Power) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, at(at("/instances", instance)+"/snapshots", name)+"/restore",
+		wire.RestoreRequest{PowerRequest: p.request(), Confirm: confirm})
+}
+
+// PlanRestoreSnapshot returns what RestoreSnapshot would do.
+func (c *Client) PlanRestoreSnapshot(ctx context.Context, instance, name string, p Power) (seedbed.Plan, error) {
+	return post[seedbed.Plan](ctx, c, at(at("/instances", instance)+"/snapshots", name)+"/restore",
+		wire.RestoreRequest{PowerRequest: p.request(), DryRun: true})
+}
+
 // RemoveSnapshot starts a job that removes a snapshot.
 func (c *Client) RemoveSnapshot(ctx context.Context, instance, name string) (seedbed.Receipt, error) {
 	return c.removal(ctx, at(at("/instances", instance)+"/snapshots", name))

@@ -23,6 +23,15 @@ func TestVolumeRoutes(t *testing.T) {
 		},
 		"snapshot": {func(c *client.Client) error { _, err := c.TakeSnapshot(ctx, "v", "s"); return err },
 			`POST /api/v1/instances/v/snapshots {"name":"s"}`, "{}"},
+		"snapshot restore": {func(c *client.Client) error {
+			_, err := c.RestoreSnapshot(ctx, "v", "s", "v", client.Power{Force: true})
+			return err
+		}, `POST /api/v1/instances/v/snapshots/s/restore {"force":true,"confirm":"v"}`, "{}"},
+		"snapshot restore plan": {func(c *client.Client) error {
+			_, err := c.PlanRestoreSnapshot(ctx, "v", "s", client.Power{})
+			return err
+		},
+			`POST /api/v1/instances/v/snapshots/s/restore {"dry_run":true}`, "{}"},
 		"snapshot remove": {func(c *client.Client) error { _, err := c.RemoveSnapshot(ctx, "v", "../s"); return err },
 			"DELETE /api/v1/instances/v/snapshots/..%2Fs ", "{}"},
 		"trash": {func(c *client.Client) error { _, err := c.Trash(ctx, "hv1"); return err }, "GET /api/v1/trash?limit=1000&node=hv1 ", "[]"},

@@ -154,22 +154,30 @@ func (r *router) removeNIC(ctx context.Context, c *fiber.Ctx) error {
 	return r.changeNIC(ctx, c, seedbed.Request{Action: seedbed.DoNICRemove}, dry)
 }
 
-// changeNIC accepts a job on a NIC of the instance that the path names, or answers its plan. The path names the NIC as well, unless it is
-// a new one.
-func (r *router) changeNIC(ctx context.Context, c *fiber.Ctx, req seedbed.Request, dry bool) (err error) {
+// changeNIC is jobOrPlan for a job on a NIC. The path names the NIC as well, unless it is a new one.
+func (r *router) changeNIC(ctx context.Context, c *fiber.Ctx, req seedbed.Request, dry bool) error {
+	if req.Action != seedbed.DoNICAdd {
+		i, err := r.named(ctx, c)
+		if err != nil {
+			return err
+		}
+		nic, err := i.NICNamed(server.Param(c, "nic"))
+		if err != nil {
+			return err
+		}
+		req.NIC = &nic.Index
+	}
+	return r.jobOrPlan(ctx, c, req, dry)
+}
+
+// jobOrPlan accepts a job on the instance that the path names, or answers its plan.
+func (r *router) jobOrPlan(ctx context.Context, c *fiber.Ctx, req seedbed.Request, dry bool) (err error) {
 	if req.JobOptions, err = r.JobOptions(ctx, c); err != nil {
 		return err
 	}
 	i, err := r.named(ctx, c)
 	if err != nil {
 		return err
-	}
-	if req.Action != seedbed.DoNICAdd {
-		nic, err := i.NICNamed(server.Param(c, "nic"))
-		if err != nil {
-			return err
-		}
-		req.NIC = &nic.Index
 	}
 	req.Project, req.Name = i.Project, i.Name
 	if dry {

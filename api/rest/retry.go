@@ -69,11 +69,15 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 		if err := specOf(j, &p); err != nil {
 			return seedbed.Receipt{}, err
 		}
-		how := wire.PowerRequest{Force: p.Force, Soft: p.Soft}
-		if p.Grace > 0 {
-			how.Grace = p.Grace.String()
+		req := seedbed.Request{Action: string(j.Kind), Project: j.Project, Name: j.Subject, Params: powerParams(howOf(p), nil), JobOptions: o}
+		return r.Intake.Submit(ctx, req, nil)
+	case seedbed.JobSnapshotRestore:
+		var s seedbed.SnapshotRestore
+		if err := specOf(j, &s); err != nil {
+			return seedbed.Receipt{}, err
 		}
-		req := seedbed.Request{Action: string(j.Kind), Project: j.Project, Name: j.Subject, Params: powerParams(how, nil), JobOptions: o}
+		req := seedbed.Request{Action: seedbed.DoSnapshotRestore, Project: j.Project, Name: j.Subject, JobOptions: o,
+			Params: powerParams(howOf(s.PowerSpec), map[string]any{"snapshot": s.Name})}
 		return r.Intake.Submit(ctx, req, nil)
 	case seedbed.JobResize:
 		var s seedbed.ResizeSpec
@@ -103,6 +107,15 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 	}
 	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s is of kind %s, which cannot be retried",
 		j.ID.Short(), j.Kind)
+}
+
+// howOf returns the part of a request that p is made from.
+func howOf(p seedbed.PowerSpec) wire.PowerRequest {
+	how := wire.PowerRequest{Force: p.Force, Soft: p.Soft}
+	if p.Grace > 0 {
+		how.Grace = p.Grace.String()
+	}
+	return how
 }
 
 // volumeAgain submits the request of a job on a volume again. Another volume may have the name by now.

@@ -168,6 +168,7 @@ func (r *router) projectRoutes() []route {
 		{get, "/instances/:name/snapshots", seedbed.ActionSnapshotRead, call, r.snapshots().serve},
 		{post, "/instances/:name/snapshots", seedbed.ActionSnapshotCreate, call, r.acceptOn(r.takeSnapshot)},
 		{del, "/instances/:name/snapshots/:snapshot", seedbed.ActionSnapshotRemove, call, r.acceptOn(r.removeSnapshot)},
+		{post, "/instances/:name/snapshots/:snapshot/restore", seedbed.ActionSnapshotRestore, call, r.restoreSnapshot},
 		{post, "/plan", seedbed.ActionInstanceCreate, call, answer(r.plan)},
 
 		// Jobs. A script may print anything.

@@ -27,6 +27,7 @@ func (r *router) readSnapshots(ctx context.Context, c *fiber.Ctx) ([]wire.Snapsh
 		return nil, err
 	}
 	var all []wire.Snapshot
+	unsized := map[string]bool{}
 	for _, v := range i.Volumes {
 		found, err := r.Snapshots.Snapshots(ctx, i.Node, v.Pool, v.Name, i.ID)
 		if err != nil {
@@ -39,7 +40,14 @@ func (r *router) readSnapshots(ctx context.Context, c *fiber.Ctx) ([]wire.Snapsh
 				at = len(all) - 1
 			}
 			all[at].Volumes = append(all[at].Volumes, v.Name)
+			all[at].Size += s.Size
+			unsized[s.Name] = unsized[s.Name] || s.Size == 0
 			all[at].Complete = len(all[at].Volumes) == len(i.Volumes)
+		}
+	}
+	for i, s := range all {
+		if unsized[s.Name] {
+			all[i].Size = 0
 		}
 	}
 	return all, nil
@@ -88,6 +96,22 @@ func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrNotFound, "instance %s has no snapshot %s", i.Name, n)
 	}
 	return r.VolumeJobs.RemoveSnapshot(ctx, i.FullName(), n, o)
+}
+
+// restoreSnapshot accepts a job that brings an instance's volumes back to a snapshot, or answers its plan.
+func (r *router) restoreSnapshot(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.RestoreRequest
+	if c.Context().Request.Header.ContentLength() != 0 {
+		if err := server.Receive(c, &req); err != nil {
+			return err
+		}
+	}
+	name, err := pathName(c, "snapshot", "snapshot")
+	if err != nil {
+		return err
+	}
+	params := powerParams(req.PowerRequest, map[string]any{"snapshot": name})
+	return r.jobOrPlan(ctx, c, seedbed.Request{Action: seedbed.DoSnapshotRestore, Params: params, Confirm: req.Confirm}, req.DryRun)
 }
 
 func (r *router) resize(ctx context.Context, c *fiber.Ctx) error {

@@ -153,6 +153,15 @@ type SnapshotRequest struct {
 	Name string `json:"name"`
 }
 
+// RestoreRequest brings an instance's volumes back to a snapshot. All members are optional.
+type RestoreRequest struct {
+	PowerRequest
+	// Confirm must repeat the name of a protected instance.
+	Confirm string `json:"confirm,omitempty"`
+	// DryRun asks for the plan only.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
 // VolumeChange renames a volume of a project.
 type VolumeChange struct {
 	Name string `json:"name"`
@@ -166,6 +175,8 @@ type Snapshot struct {
 	Created time.Time     `json:"created"`
 	// Volumes are the names of the volumes that have the snapshot.
 	Volumes []string `json:"volumes"`
+	// Size is the size that these volumes had together; 0 if an older release took the snapshot of one.
+	Size seedbed.Bytes `json:"size,omitempty"`
 	// Complete is false if a volume of the instance does not have the snapshot.
 	Complete bool `json:"complete"`
 }

@@ -59,6 +59,8 @@ func (d disks) effect(ctx context.Context, job *seedbed.Job) error {
 			_, err = pool.FlattenVolume(ctx, v.Name, inst.ID, nil)
 		case seedbed.JobSnapshot:
 			_, err = pool.CreateSnapshot(ctx, job.ID, snapshot)
+		case seedbed.JobSnapshotRestore:
+			err = pool.RestoreSnapshot(ctx, snapshot)
 		case seedbed.JobSnapshotRemove:
 			err = pool.RemoveSnapshot(ctx, snapshot, "")
 		}

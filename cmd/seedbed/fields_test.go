@@ -56,6 +56,9 @@ var requests = []struct {
 	{seedbed.JobOptions{}, nil},
 	{wire.PowerRequest{}, power},
 	{wire.RebuildRequest{}, map[string]string{"force": powerFlag, "soft": powerFlag, "grace": powerFlag, "params": "vm rebuild --param"}},
+	{wire.RestoreRequest{}, map[string]string{
+		"force": powerFlag, "soft": powerFlag, "grace": powerFlag, "dry_run": "vm snapshot restore --dry-run",
+	}},
 	{wire.ResizeRequest{}, map[string]string{
 		"disk": asResize, "size": asResize, "vcpus": asResize, "memory": asResize, "dry_run": "vm resize --dry-run",
 	}},

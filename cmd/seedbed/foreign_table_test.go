@@ -51,6 +51,7 @@ var objectCommands = map[string][]string{
 	"vm snapshot create":      {"{instance} new"},
 	"vm snapshot list":        {"{instance}"},
 	"vm snapshot remove":      {"{instance} {snapshot}"},
+	"vm snapshot restore":     {"{instance} {snapshot}"},
 	"vm maintenance":          {"{instance} --not-before 2030-01-02T00:00:00Z"},
 	"vm maintenance list":     {"{instance}"},
 	"vm maintenance cancel":   {"{maintenance}"},

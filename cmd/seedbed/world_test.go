@@ -63,11 +63,11 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		return nil, err
 	}
 	served := &guests{db, record.Renderer{Region: "seedbed", Zone: "seedbed-local"}}
-	requests := provision.NewIntake(db, intake.Serving{Node: "hv1", Network: "default", Renderer: served.renderer})
+	pool := newDisks(db)
+	requests := provision.NewIntake(db, intake.Serving{Node: "hv1", Network: "default", Renderer: served.renderer, Snapshots: pool.Snapshots})
 	rules := network.Rules{Prefixes: []netip.Prefix{netip.MustParsePrefix("10.76.0.0/14")}}
 	hooks := webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: requests, Log: log,
 		Networks: webhook.Networks{Rules: rules, Store: db, Change: served.change}})
-	pool := newDisks(db)
 	deliverer := outbox.New(outbox.Config{Store: db, Directory: db, Node: "hv1", Log: log})
 	hookLn, err1 := net.Listen("tcp", "127.0.0.1:0")
 	apiLn, err2 := net.Listen("tcp", "127.0.0.1:0")
@@ -185,6 +185,8 @@ var stages = map[seedbed.JobKind][]string{
 	seedbed.JobNICAdd:       {"publish-nic", "plug", "show-nic"},
 	seedbed.JobNICRemove:    {"hide-nic", "unplug", "drop-nic"},
 	seedbed.JobNICSet:       {"hide-nic", "unplug", "switch-nic", "plug", "show-nic"},
+
+	seedbed.JobSnapshotRestore: {"restore", "delete-snapshot"},
 }
 
 func (e engine) work(ctx context.Context, job *seedbed.Job) error {

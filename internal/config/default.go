@@ -67,7 +67,7 @@ func stageTimeouts() map[string]time.Duration {
 		"shutdown": time.Minute, "stop": 2 * time.Minute, "retract": time.Minute, "undefine": time.Minute, "delete": 10 * time.Minute,
 		"import":  time.Hour,
 		"flatten": 24 * time.Hour, "redefine": time.Minute, "grow": 10 * time.Minute,
-		"snapshot": 10 * time.Minute, "delete-snapshot": 10 * time.Minute, "delete-image": 10 * time.Minute,
+		"snapshot": 10 * time.Minute, "delete-snapshot": 10 * time.Minute, "restore": 24 * time.Hour, "delete-image": 10 * time.Minute,
 		"make-volume": 10 * time.Minute, "delete-volume": 10 * time.Minute, "show-volume": time.Minute, "hide-volume": time.Minute,
 		"attach": 2 * time.Minute, "detach": 2 * time.Minute, "limit": time.Minute,
 		"publish-nic": time.Minute, "plug": 2 * time.Minute, "show-nic": time.Minute, "hide-nic": time.Minute, "unplug": 2 * time.Minute,

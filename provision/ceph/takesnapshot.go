@@ -3,6 +3,7 @@
 package ceph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 		if at >= 0 && have.Snapshots[at].Ready {
 			return have.Snapshots[at].Info(), nil
 		}
-		made, err := p.snap(s, have, at, pooltag.NewSnapshot(spec.Name, job))
+		made, err := p.snap(s, have, at, have.NewSnapshot(spec.Name, job))
 		return made.Info(), err
 	})
 }
@@ -117,6 +118,73 @@ func (p *Pool) RemoveSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, of
 			return s.setTag(rbdName, *have)
 		},
 	)
+}
+
+// RestoreSnapshot implements worker.Snapshotter. librbd gives the RBD image the size that it had at the
+// snapshot as well, so it grows again. It would take the lock from a client that has the image open, so
+// it waits until none has.
+func (p *Pool) RestoreSnapshot(ctx context.Context, spec seedbed.SnapshotSpec) error {
+	rbdName := rbdOf(roleVolume, spec.Volume)
+	what := fmt.Sprintf("restore snapshot %s of volume %s", spec.Name, spec.Volume)
+	return p.do(ctx, what, rbdName, func(ctx context.Context, s *session) error {
+		have, err := p.there(ctx, s, spec.Volume, spec.Instance)
+		if err != nil {
+			return err
+		}
+		if err := have.FindToRestore(p.cfg.Name, spec.Name); err != nil {
+			return err
+		}
+		if err := p.cfg.Mapper.Free(p.cfg.Name, spec.Volume); err != nil {
+			return err
+		}
+		id, err := s.idOf(rbdName)
+		if err != nil {
+			return err
+		}
+		err = p.unused(ctx, s, rbdName, func() error {
+			if user, err := s.watcherOf(id); err != nil || user.Addr != "" {
+				return cmp.Or(err, error(ebusy))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := p.sameParent(s, id, spec); err != nil {
+			return err
+		}
+		return s.byID(id, func(img *rbd.Image) error {
+			if err := img.GetSnapshot(spec.Name).Rollback(); err != nil {
+				return err
+			}
+			return img.Resize(uint64(have.Size))
+		})
+	})
+}
+
+// sameParent returns ErrConflict for a snapshot that reads from an image while its volume no longer does:
+// librbd brings back a volume's own data, but not its parent.
+func (p *Pool) sameParent(s *session, id string, spec seedbed.SnapshotSpec) error {
+	var clone [2]bool
+	for i, at := range []string{rbd.NoSnapshot, spec.Name} {
+		img, err := rbd.OpenImageByIdReadOnly(s.io, id, at)
+		if is(err, enoent) {
+			return seedbed.Errorf(seedbed.ErrNotFound, "RBD image %s/%s has no snapshot %s", p.cfg.Pool, rbdOf(roleVolume, spec.Volume), spec.Name)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = img.GetParent()
+		if clone[i] = err == nil; errors.Join(ignore(err, enoent), s.closeImage(img)) != nil {
+			return err
+		}
+	}
+	if clone[1] && !clone[0] {
+		return seedbed.Errorf(seedbed.ErrConflict, "snapshot %s of volume %s in pool %s is older than the volume's independence of its image "+
+			"(seedbed vm flatten), and reads from that: read it with rbd export %s/%s@%s", spec.Name, spec.Volume, p.cfg.Name, p.cfg.Pool,
+			rbdOf(roleVolume, spec.Volume), spec.Name)
+	}
+	return nil
 }
 
 // Snapshots implements worker.Snapshotter.

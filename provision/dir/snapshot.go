@@ -33,7 +33,7 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 	if at >= 0 && have.Snapshots[at].Ready {
 		return have.Snapshots[at].Info(), nil
 	}
-	made, err := p.takeSnapshot(ctx, have, at, pooltag.NewSnapshot(spec.Name, job))
+	made, err := p.takeSnapshot(ctx, have, at, have.NewSnapshot(spec.Name, job))
 	if err != nil {
 		return seedbed.SnapshotInfo{}, fmt.Errorf("%s in pool %s: %w", what, p.name, err)
 	}
@@ -125,6 +125,51 @@ func (p *Pool) RemoveSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, of
 		return fmt.Errorf("%s in pool %s: %w", what, p.name, err)
 	}
 	return nil
+}
+
+// RestoreSnapshot implements worker.Snapshotter. QEMU's own lock refuses a file that a domain has open.
+// The tool gives the file the size that it had at the snapshot as well, so it grows again.
+func (p *Pool) RestoreSnapshot(ctx context.Context, spec seedbed.SnapshotSpec) error {
+	what := fmt.Sprintf("restore snapshot %s of volume %s", spec.Name, spec.Volume)
+	if err := p.enter(ctx); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	defer p.leave()
+	have, err := p.there(spec.Volume, spec.Instance)
+	if err != nil {
+		return err
+	}
+	if err := have.FindToRestore(p.name, spec.Name); err != nil {
+		return err
+	}
+	if err := p.restore(ctx, have, spec.Name); err != nil {
+		return fmt.Errorf("%s in pool %s: %w", what, p.name, p.room(err))
+	}
+	return nil
+}
+
+func (p *Pool) restore(ctx context.Context, t *tag, snapshot string) error {
+	if err := p.mapper.Free(p.name, t.Name); err != nil {
+		return err
+	}
+	path, file := p.file(volumes, t.Name), p.contents(t)
+	inside, err := file.Header()
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(inside.Snapshots, snapshot) {
+		return seedbed.Errorf(seedbed.ErrNotFound, "its file has no snapshot of that name")
+	}
+	if err := p.need(cloneRoom); err != nil {
+		return err
+	}
+	if err := file.RestoreSnapshot(ctx, snapshot); err != nil {
+		return err
+	}
+	if err := file.Resize(ctx, seedbed.Bytes(t.Size)); err != nil {
+		return err
+	}
+	return syncPath(path)
 }
 
 // Snapshots implements worker.Snapshotter.

@@ -13,6 +13,8 @@ var (
 
 	CreateSnapshot = Effect[seedbed.SnapshotSpec, seedbed.SnapshotInfo]{"create-snapshot"}
 	RemoveSnapshot = Order[SnapshotRef]{"remove-snapshot"}
+	// RestoreSnapshot gives a volume the content that it had at a snapshot.
+	RestoreSnapshot = Order[seedbed.SnapshotSpec]{"restore-snapshot"}
 	// Snapshots lists the snapshots of a volume, oldest first.
 	Snapshots = Query[VolumeRef, []seedbed.SnapshotInfo]{"snapshots"}
 

@@ -46,6 +46,10 @@ func TestWire(t *testing.T) {
 			`{"pool":"p","name":"v","instance":"i","size":"5","domain":"d"}`},
 		{func() error { return drop(FlattenVolume.Do(ctx, &r, call, volume)) }, "flatten-volume", `{"pool":"p","name":"v","instance":"i"}`},
 		{func() error { return StopFlatten.Do(ctx, &r, call, volume) }, "stop-flatten", `{"pool":"p","name":"v","instance":"i"}`},
+		{func() error {
+			return RestoreSnapshot.Do(ctx, &r, call, seedbed.SnapshotSpec{Pool: "p", Volume: "v", Instance: "i", Name: "s"})
+		},
+			"restore-snapshot", `{"pool":"p","volume":"v","instance":"i","name":"s"}`},
 		{func() error { return drop(Snapshots.Ask(ctx, &r, volume)) }, "snapshots", `{"pool":"p","name":"v","instance":"i"}`},
 		{func() error { return drop(TrashVolume.Do(ctx, &r, call, volume)) }, "trash-volume", `{"pool":"p","name":"v","instance":"i"}`},
 		{func() error { return drop(Trash.Ask(ctx, &r, None{})) }, "trash", ""},

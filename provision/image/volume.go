@@ -23,6 +23,13 @@ func (v Volume) DropSnapshot(ctx context.Context, name string) error {
 	return v.snapshot(ctx, "-d", name)
 }
 
+// RestoreSnapshot gives the file the content and the size that it had at a snapshot inside it, which
+// stays. The data is not yet synced. It returns ErrInUse while a domain has the file open, ErrFull if
+// there is no space, and the errors of Header.
+func (v Volume) RestoreSnapshot(ctx context.Context, name string) error {
+	return v.snapshot(ctx, "-a", name)
+}
+
 func (v Volume) snapshot(ctx context.Context, what, name string) error {
 	if _, err := v.Header(); err != nil {
 		return err

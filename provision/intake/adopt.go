@@ -101,5 +101,5 @@ func (in *Intake) adoptedNICs(ctx context.Context, f seedbed.ForeignDomain,
 // Forget accepts a request to stop managing the instance name. Its domain and disks are left
 // unchanged. The errors are those of Flatten.
 func (in *Intake) Forget(ctx context.Context, name seedbed.InstanceName, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	return in.onVolumes(ctx, seedbed.JobForget, name, nil, o)
+	return in.onVolumes(ctx, seedbed.JobForget, name, o)
 }

@@ -70,7 +70,8 @@ func New(store Store, serving Serving, stages func(*seedbed.Job) []string) *Inta
 // collision in a row points to another cause.
 const macDraws = 4
 
-// Submit accepts a request to create, remove, rebuild, start, stop or reboot an instance, or to add, remove or change a NIC of it. delivery
+// Submit accepts a request to create, remove, rebuild, start, stop or reboot an instance, to add, remove or change a NIC of it, or to take,
+// remove or restore a snapshot of it. delivery
 // is the webhook that carried the request, or nil. The job is durable once Submit returns without
 // error. A repeated delivery returns its first receipt, even if the request could no longer be
 // accepted. Errors: seedbed.ErrInvalid for a wrong name, profile or parameter, ErrExists with the
@@ -115,6 +116,9 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 	if ofNIC {
 		return in.nicJob(ctx, req, delivery)
 	}
+	if _, ok := seedbed.SnapshotActions()[req.Action]; ok {
+		return in.snapshotJob(ctx, req, delivery)
+	}
 	switch req.Action {
 	case "create":
 		return in.create(ctx, req, delivery)
@@ -130,8 +134,8 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 		return in.rebuild(ctx, req, delivery)
 	}
 	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid,
-		"action %q is unknown: expected create, remove, rebuild, start, stop, reboot, nic-add, nic-remove or nic-set",
-		seedbed.Clip(req.Action))
+		"action %q is unknown: expected create, remove, rebuild, start, stop, reboot, nic-add, nic-remove, nic-set, snapshot, "+
+			"snapshot-remove or snapshot-restore", seedbed.Clip(req.Action))
 }
 
 func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (receipt seedbed.Receipt, err error) {

@@ -13,8 +13,8 @@ import (
 	"seedbed"
 )
 
-// Plan returns what a create, a rebuild or a change of a NIC would make as things are now, and why it would not be
-// accepted. It writes nothing. It returns an error only if the store fails.
+// Plan returns what a create, a rebuild, a change of a NIC or a job on a snapshot would make as things are now, and
+// why it would not be accepted. It writes nothing. It returns an error only if the store fails.
 func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
 	req.Project = cmp.Or(req.Project, seedbed.DefaultProject)
 	if req.Action == seedbed.DoRebuild {
@@ -22,6 +22,9 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	}
 	if kind, ok := seedbed.NICActions()[req.Action]; ok {
 		return in.planNIC(ctx, kind, req)
+	}
+	if _, ok := seedbed.SnapshotActions()[req.Action]; ok {
+		return in.planSnapshot(ctx, req)
 	}
 	p := seedbed.Plan{Project: req.Project, Name: req.Name, Profile: req.Profile, Node: req.Node,
 		Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}

@@ -117,6 +117,8 @@ var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
 	seedbed.JobNICAdd:         (*task).nicAddPlan,
 	seedbed.JobNICRemove:      (*task).nicRemovePlan,
 	seedbed.JobNICSet:         (*task).nicSetPlan,
+
+	seedbed.JobSnapshotRestore: (*task).restorePlan,
 }
 
 // Kinds returns the kinds of job that have a plan.

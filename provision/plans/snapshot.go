@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"seedbed"
 	"seedbed/provision/effects"
@@ -21,6 +22,26 @@ func (t *task) snapshotRemovePlan() engine.Plan {
 	return engine.Plan{Stages: []engine.Stage{{Name: "delete-snapshot", Run: t.removeSnapshots}}}
 }
 
+// restorePlan brings the volumes of an instance back to a snapshot, in place. The domain is off for that, and
+// starts again if it ran. What the volumes had before is a snapshot of the job's own until the last stage.
+// Up to then the job can be undone, and the instance has its former content.
+func (t *task) restorePlan() engine.Plan {
+	restore := engine.Stage{Name: "restore", Run: t.restoreSnapshot, Undo: strict(t.restoreFormer),
+		Guards: "not undone, because the former content of the disks could not be brought back: they have what was restored, perhaps in part"}
+	drop := engine.Stage{Name: "delete-snapshot", Run: t.dropFormer, Final: true}
+	if t.was() == seedbed.InstanceStopped {
+		return engine.Plan{Stages: []engine.Stage{restore, drop}, Restores: t.was()}
+	}
+	return engine.Plan{Restores: t.was(), Stages: []engine.Stage{
+		{Name: "shutdown", Run: t.shutdownGuest, Limit: t.shutdownLimit, Undo: strict(t.reassure)},
+		{Name: "stop", Run: t.switchOff, Undo: strict(t.switchOn), State: seedbed.InstanceStopped},
+		restore,
+		{Name: "start", Run: t.restartDomain, Undo: t.destroyDomain, State: seedbed.InstanceRunning,
+			Guards: "not undone, because the domain could not be switched off: it runs from what was restored"},
+		drop,
+	}}
+}
+
 // errForeign is that a snapshot was there before the job.
 var errForeign = errors.New("the snapshot is not of this job")
 
@@ -31,24 +52,29 @@ func (t *task) eachSnapshot(ctx context.Context, done string, do func(context.Co
 	if err := json.Unmarshal(t.Job.Spec, &input); err != nil {
 		return fmt.Errorf("read the job's input: %w", err)
 	}
+	return t.eachNamed(ctx, input.Name, done, do)
+}
+
+// eachNamed is like eachSnapshot for the snapshot of that name.
+func (t *task) eachNamed(ctx context.Context, name, done string, do func(context.Context, seedbed.Call, seedbed.SnapshotSpec) error) error {
 	inst, err := t.Instance(ctx)
 	if err != nil {
 		return err
 	}
 	var failed []error
 	for i, v := range inst.Volumes {
-		spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: input.Name}
+		spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: name}
 		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error { return do(ctx, call, spec) })
 		if errors.Is(err, errForeign) {
-			t.Event("info", (i+1)*100/len(inst.Volumes), "snapshot %s of volume %s was there before, and stays", input.Name, v.Name)
+			t.Event("info", (i+1)*100/len(inst.Volumes), "snapshot %s of volume %s was there before, and stays", name, v.Name)
 			continue
 		}
 		if err != nil {
-			failed = append(failed, engine.Left(seedbed.OrphanSnapshot, v.Pool, v.Name+"@"+input.Name,
+			failed = append(failed, engine.Left(seedbed.OrphanSnapshot, v.Pool, v.Name+"@"+name,
 				fmt.Errorf("volume %s of pool %s: %w", v.Name, v.Pool, err)))
 			continue
 		}
-		t.Event("info", (i+1)*100/len(inst.Volumes), done, input.Name, v.Name)
+		t.Event("info", (i+1)*100/len(inst.Volumes), done, name, v.Name)
 	}
 	return errors.Join(failed...)
 }
@@ -58,10 +84,12 @@ func (t *task) takeSnapshots(ctx context.Context) error {
 	if err := t.leavesOut(ctx, "in the snapshot"); err != nil {
 		return err
 	}
-	return t.eachSnapshot(ctx, taken, func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-		_, err := effects.CreateSnapshot.Do(ctx, t.Worker(), call, spec)
-		return err
-	})
+	return t.eachSnapshot(ctx, taken, t.take)
+}
+
+func (t *task) take(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
+	_, err := effects.CreateSnapshot.Do(ctx, t.Worker(), call, spec)
+	return err
 }
 
 // undoSnapshots removes the snapshots that this job has taken. A snapshot of that name that existed
@@ -69,7 +97,7 @@ func (t *task) takeSnapshots(ctx context.Context) error {
 func (t *task) undoSnapshots(ctx context.Context) error {
 	const left = "no snapshot %s that this job took is left of volume %s" // also if it took none
 	return t.eachSnapshot(ctx, left, func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-		err := effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: t.Ref.ID})
+		err := t.drop(ctx, call, spec)
 		if errors.Is(err, seedbed.ErrConflict) {
 			return errForeign
 		}
@@ -82,4 +110,75 @@ func (t *task) removeSnapshots(ctx context.Context) error {
 	return t.eachSnapshot(ctx, removed, func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
 		return effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: ""})
 	})
+}
+
+// former names the snapshot of what the volumes have before the job restores another.
+func (t *task) former() string { return "before-" + t.Ref.ID.Short() }
+
+// restoreSnapshot restores the volumes, once the former content of all of them is kept. A second call keeps
+// nothing else: the snapshot of the first one is the job's.
+func (t *task) restoreSnapshot(ctx context.Context) error {
+	const kept, restored = "snapshot %s of volume %s has the former content", "snapshot %s of volume %s is restored"
+	off, err := t.isOff(ctx)
+	if err != nil {
+		return err
+	}
+	if !off {
+		return seedbed.Errorf(seedbed.ErrConflict, "domain %s runs, and has the disks open: stop it first (seedbed vm stop %s)",
+			t.domainName(), t.Job.Subject)
+	}
+	if err := t.leavesOut(ctx, "restored"); err != nil {
+		return err
+	}
+	if err := t.eachNamed(ctx, t.former(), kept, t.take); err != nil {
+		return err
+	}
+	return t.eachSnapshot(ctx, restored, func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
+		return effects.RestoreSnapshot.Do(ctx, t.Worker(), call, spec)
+	})
+}
+
+// restoreFormer gives the volumes back what they had before the job, as far as the job has kept it: what it
+// has not kept, it has not changed.
+func (t *task) restoreFormer(ctx context.Context) error {
+	inst, err := t.Instance(ctx)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, v := range inst.Volumes {
+		if err := t.volumeBack(ctx, inst.ID, v); err != nil {
+			failed = append(failed, engine.Left(seedbed.OrphanSnapshot, v.Pool, v.Name+"@"+t.former(),
+				fmt.Errorf("volume %s of pool %s: %w", v.Name, v.Pool, err)))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (t *task) volumeBack(ctx context.Context, id seedbed.InstanceID, v seedbed.Volume) error {
+	all, err := effects.Snapshots.Ask(ctx, t.Worker(), effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: id})
+	if err != nil {
+		return err
+	}
+	spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: id, Name: t.former()}
+	if slices.ContainsFunc(all, func(s seedbed.SnapshotInfo) bool { return s.Name == spec.Name && s.Job == t.Ref.ID }) {
+		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+			return effects.RestoreSnapshot.Do(ctx, t.Worker(), call, spec)
+		})
+		if err != nil {
+			return err
+		}
+		t.Event("info", t.Progress(), "volume %s has its former content again", v.Name)
+	}
+	return t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.drop(ctx, call, spec) })
+}
+
+// dropFormer removes what the job has kept.
+func (t *task) dropFormer(ctx context.Context) error {
+	return t.eachNamed(ctx, t.former(), "snapshot %s of volume %s, which had the former content, is removed", t.drop)
+}
+
+// drop removes a snapshot that this job has taken.
+func (t *task) drop(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
+	return effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: t.Ref.ID})
 }

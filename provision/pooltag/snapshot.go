@@ -14,16 +14,18 @@ type Snapshot struct {
 	Job     seedbed.JobID `json:"job"`
 	Created time.Time     `json:"created"`
 	Ready   bool          `json:"ready"` // it has been taken
+	// Size is the volume's at that time, in bytes; 0 in tags of older releases.
+	Size int64 `json:"size,omitempty"`
 }
 
-// NewSnapshot returns the record of a snapshot that is about to be taken.
-func NewSnapshot(name string, job seedbed.JobID) Snapshot {
-	return Snapshot{Name: name, Job: job, Created: time.Now().UTC().Truncate(time.Microsecond)}
+// NewSnapshot returns the record of a snapshot of the volume that is about to be taken.
+func (t *Tag) NewSnapshot(name string, job seedbed.JobID) Snapshot {
+	return Snapshot{Name: name, Job: job, Created: time.Now().UTC().Truncate(time.Microsecond), Size: t.Size}
 }
 
 // Info describes the snapshot.
 func (s Snapshot) Info() seedbed.SnapshotInfo {
-	return seedbed.SnapshotInfo{Name: s.Name, Job: s.Job, Created: s.Created}
+	return seedbed.SnapshotInfo{Name: s.Name, Job: s.Job, Created: s.Created, Size: seedbed.Bytes(s.Size)}
 }
 
 // Find returns the index of a snapshot in the tag, or -1.
@@ -56,6 +58,14 @@ func (t *Tag) FindToTake(pool, snapshot string, job seedbed.JobID) (int, error) 
 			len(t.Snapshots))
 	}
 	return at, nil
+}
+
+// FindToRestore returns ErrNotFound unless the volume has that snapshot, and it is finished.
+func (t *Tag) FindToRestore(pool, snapshot string) error {
+	if at := t.Find(snapshot); at < 0 || !t.Snapshots[at].Ready {
+		return seedbed.Errorf(seedbed.ErrNotFound, "volume %s in pool %s has no snapshot %s", t.Name, pool, snapshot)
+	}
+	return nil
 }
 
 // FindToRemove returns the index of a snapshot that is to be removed, or -1 if there is none. It

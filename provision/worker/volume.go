@@ -19,6 +19,12 @@ type Snapshotter interface {
 	// removed. Unless of is empty, it removes only a snapshot that was made by that job, and
 	// returns ErrConflict for another.
 	RemoveSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, of seedbed.JobID) error
+	// RestoreSnapshot gives the volume the content that it had at the snapshot, in place. All its
+	// snapshots stay. So does its size: what it has grown by since reads as zeros. A call that was
+	// interrupted leaves the content undefined until it is repeated. Errors: ErrNotFound without the
+	// snapshot, ErrInUse while the volume is in use, ErrConflict if the snapshot still reads from an
+	// image of which the volume was made independent since.
+	RestoreSnapshot(ctx context.Context, spec seedbed.SnapshotSpec) error
 	// Snapshots returns the finished snapshots of a volume, oldest first.
 	Snapshots(ctx context.Context, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error)
 }

@@ -64,6 +64,13 @@ func (s *Server) handleVolumes(h effects.Handlers) {
 		}
 		return pool.RemoveSnapshot(ctx, a.SnapshotSpec, a.Of)
 	})
+	effects.RestoreSnapshot.Handle(h, func(ctx context.Context, _ seedbed.Call, a seedbed.SnapshotSpec) error {
+		pool, err := s.owned(a.Pool, a.Instance)
+		if err != nil {
+			return err
+		}
+		return pool.RestoreSnapshot(ctx, a)
+	})
 	effects.Volume.Handle(h, func(ctx context.Context, a effects.VolumeRef) (info seedbed.VolumeInfo, err error) {
 		pool, err := s.owned(a.Pool, a.Instance)
 		if err != nil {

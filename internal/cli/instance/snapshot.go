@@ -24,7 +24,7 @@ is not included. In a directory pool the instance must be stopped.`,
 			func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 				return api.TakeSnapshot(ctx, args[0], args[1])
 			}),
-		vmSnapshotList(a),
+		vmSnapshotList(a), vmSnapshotRestore(a),
 		a.Confirmed("Remove snapshot %[2]s of instance %[1]s", a.JobAction("remove VM NAME", "Remove a snapshot",
 			func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 				return api.RemoveSnapshot(ctx, args[0], args[1])
@@ -36,11 +36,57 @@ is not included. In a directory pool the instance must be stopped.`,
 func vmSnapshotList(a *cli.App) *cobra.Command {
 	return cli.Resource[wire.Snapshot]{
 		Some: cli.SelectedOf((*client.Client).ListSnapshots), None: "no snapshots yet: seedbed vm snapshot create ARG NAME",
-		Head: []string{"name", "disks", "complete", "taken"},
+		Head: []string{"name", "disks", "size", "complete", "taken"},
 		Row: func(s wire.Snapshot) []string {
-			return []string{s.Name, strconv.Itoa(len(s.Volumes)), cli.YesNo(s.Complete), a.Ago(s.Created)}
+			size := ""
+			if s.Size > 0 {
+				size = s.Size.String()
+			}
+			return []string{s.Name, strconv.Itoa(len(s.Volumes)), size, cli.YesNo(s.Complete), a.Ago(s.Created)}
 		},
 	}.List(a, "list VM", "List an instance's snapshots")
+}
+
+func vmSnapshotRestore(a *cli.App) *cobra.Command {
+	var (
+		r        wire.RestoreRequest
+		p        powerFlags
+		yes, dry bool
+		w        cli.WaitFlags
+	)
+	c := &cobra.Command{
+		Use: "restore VM NAME", Short: "Bring each disk back to a snapshot",
+		Long: `Bring each disk of an instance back to a snapshot, which loses what was written since.
+An instance that runs is shut down, as by stop, and started again; one that is stopped
+stays so. It keeps its identity, addresses, MACs, metadata and size, and all its
+snapshots. What its disks have before is kept until it runs again: if anything fails
+before, or the job is cancelled, it has that again.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			if dry {
+				return a.ShowPlan(api.PlanRestoreSnapshot(ctx, args[0], args[1], p.power()))
+			}
+			if !yes && r.Confirm == "" {
+				i, err := api.Instance(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				r.Confirm, err = stakes{risk{"restore", "restoring", "loses what was written to its disks since the snapshot"},
+					" to snapshot " + args[1] + " and lose what was written to its disks since",
+					"what was written to its disks since snapshot " + args[1] + " will be lost"}.agreed(a, i)
+				if err != nil {
+					return err
+				}
+			}
+			receipt, err := api.RestoreSnapshot(ctx, args[0], args[1], r.Confirm, p.power())
+			return a.Finish(ctx, api, &w, receipt, err)
+		}),
+	}
+	a.Fill(c, &r, cli.Flag{Field: "confirm", Usage: "the instance's `NAME` again, if it is protected"})
+	cli.AddYes(c, &yes)
+	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be done and what prevents it")
+	p.add(c)
+	w.AddJob(a, c)
+	return c
 }
 
 func vmFlatten(a *cli.App) *cobra.Command {

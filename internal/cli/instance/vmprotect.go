@@ -16,9 +16,9 @@ import (
 // vmProtect returns the command that protects an instance, or removes the protection.
 func vmProtect(a *cli.App, on bool) *cobra.Command {
 	c := &cobra.Command{
-		Use: "protect NAME...", Short: "Require the name to be typed again before remove or rebuild",
-		Long: `Require the name to be typed again before remove or rebuild. Webhooks can do neither,
-and the cleanup skips the instance.`,
+		Use: "protect NAME...", Short: "Require the name to be typed again before remove, rebuild or snapshot restore",
+		Long: `Require the name to be typed again before remove, rebuild or snapshot restore. Webhooks
+can do none of them, and the cleanup skips the instance.`,
 	}
 	done := "%s is protected"
 	if !on {
@@ -27,7 +27,7 @@ and the cleanup skips the instance.`,
 	}
 	var sel selection
 	if !on {
-		sel.risk = risk{"unprotect", "unprotecting", "allows removal and rebuild"}
+		sel.risk = risk{"unprotect", "unprotecting", "allows removal, rebuild and restore"}
 	}
 	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 		names, err := sel.agreed(ctx, a, api, args)
@@ -54,21 +54,32 @@ func askName(ctx context.Context, a *cli.App, api *client.Client, name, what str
 	if what == "remove" {
 		gone = goesWith(i)
 	}
+	doing := map[string]string{"remove": "removing", "rebuild": "rebuilding"}[what]
+	return stakes{risk{what, doing, destroys("its", keep, gone)}, andDelete(i, keep, gone), fate(i, keep, gone)}.agreed(a, i)
+}
+
+// stakes are what a command does to an instance that is to be confirmed, by the name of a protected one.
+type stakes struct {
+	risk
+	asks, fate string // the end of the question, and what is said of a protected instance
+}
+
+// agreed asks, and returns the name of a protected instance.
+func (s stakes) agreed(a *cli.App, i seedbed.Instance) (string, error) {
 	if !a.Terminal {
-		doing := map[string]string{"remove": "removing", "rebuild": "rebuilding"}[what]
-		return "", cli.Usagef("%s %s %s: add -y (--yes) to confirm", doing, name, destroys("its", keep, gone))
+		return "", cli.Usagef("%s %s %s: add -y (--yes) to confirm", s.doing, i.Name, s.effect)
 	}
 	if !i.Protected {
-		if a.Agreed(fmt.Sprintf("%s %s (%s)%s?", strings.ToUpper(what[:1])+what[1:], i.Name, i.State, andDelete(i, keep, gone))) {
+		if a.Agreed(fmt.Sprintf("%s %s (%s)%s?", strings.ToUpper(s.verb[:1])+s.verb[1:], i.Name, i.State, s.asks)) {
 			return "", nil
 		}
 	} else {
-		answer, err := a.Answer(fmt.Sprintf("%s (%s) is protected: %s. To %s it, type its name: ", i.Name, i.State, fate(i, keep, gone), what))
+		answer, err := a.Answer(fmt.Sprintf("%s (%s) is protected: %s. To %s it, type its name: ", i.Name, i.State, s.fate, s.verb))
 		if err == nil && answer == i.Name {
 			return answer, nil
 		}
 	}
-	return "", seedbed.Errorf(seedbed.ErrConflict, "%s was not changed", name)
+	return "", seedbed.Errorf(seedbed.ErrConflict, "%s was not changed", i.Name)
 }
 
 // goesWith returns, in words, the attached volumes that are removed with their instances; empty without any.

@@ -126,6 +126,11 @@ func testMappedInUse(t *testing.T, d PoolDriver, _ worker.Pool) {
 	is(t, "trash", err, seedbed.ErrInUse)
 	_, err = p.FlattenVolume(ctx, v.Name, v.Instance, nil)
 	is(t, "flatten", err, seedbed.ErrInUse)
+	_, err = p.CreateSnapshot(ctx, seedbed.NewJobID(), snapshotOf(v, "s"))
+	if err == nil { // otherwise the driver takes none of a volume in use
+		is(t, "restore", p.RestoreSnapshot(ctx, snapshotOf(v, "s")), seedbed.ErrInUse)
+		ok(t, "remove the snapshot", p.RemoveSnapshot(ctx, snapshotOf(v, "s"), ""))
+	}
 	trashHas(t, p)
 	ok(t, "unmap", p.UnmapVolume(ctx, v.Name, v.Instance))
 	_, err = p.FlattenVolume(ctx, v.Name, v.Instance, nil)

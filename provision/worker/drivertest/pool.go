@@ -36,7 +36,8 @@ type Pool struct {
 // volume is a volume, with its tag and what maps it. One without an instance is not Seedbed's.
 type volume struct {
 	pooltag.Tag
-	mapped *mapped
+	mapped  *mapped
+	content content
 }
 
 func (p *Pool) info(v *volume) seedbed.VolumeInfo {

@@ -3,11 +3,11 @@ package drivertest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"seedbed"
-	"seedbed/provision/pooltag"
 )
 
 // SetTrash makes the pool keep removed volumes for that long; zero removes them at once.
@@ -55,9 +55,10 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 		if at >= 0 {
 			return v.Snapshots[at].Info(), nil
 		}
-		made := pooltag.NewSnapshot(spec.Name, job)
+		made := v.NewSnapshot(spec.Name, job)
 		made.Ready = true
 		v.Snapshots = append(slices.Clone(v.Snapshots), made)
+		v.content.keep(spec.Name)
 		p.volumes[spec.Volume] = *v
 		return made.Info(), nil
 	})
@@ -78,6 +79,58 @@ func (p *Pool) RemoveSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, of
 		p.volumes[spec.Volume] = *v
 		return nil
 	})
+}
+
+// RestoreSnapshot implements worker.Snapshotter.
+func (p *Pool) RestoreSnapshot(ctx context.Context, spec seedbed.SnapshotSpec) error {
+	return p.effect(ctx, "RestoreSnapshot", func() error {
+		if err := seedbed.CheckName("volume", spec.Volume); err != nil {
+			return err
+		}
+		v, err := p.must(spec.Volume, spec.Instance)
+		if err != nil {
+			return err
+		}
+		if err := v.FindToRestore(p.name, spec.Name); err != nil {
+			return err
+		}
+		if err := p.unused(v); err != nil {
+			return err
+		}
+		v.content.now = v.content.at[spec.Name]
+		p.volumes[spec.Volume] = *v
+		return nil
+	})
+}
+
+// content is what tests have written to a volume, and what they had written at each of its snapshots.
+type content struct {
+	now string
+	at  map[string]string
+}
+
+func (c *content) keep(snapshot string) {
+	at := maps.Clone(c.at)
+	if at == nil {
+		at = map[string]string{}
+	}
+	at[snapshot], c.at = c.now, at
+}
+
+// Write writes to a volume as its guest would. The volume must exist.
+func (p *Pool) Write(volume, what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	v := p.volumes[volume]
+	v.content.now = what
+	p.volumes[volume] = v
+}
+
+// Read returns what was last written to a volume.
+func (p *Pool) Read(volume string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.volumes[volume].content.now
 }
 
 // Snapshots implements worker.Snapshotter.

@@ -38,6 +38,14 @@ func (k JobKind) Forward() bool {
 	return k == JobRemove || k == JobSnapshotRemove || k == JobImageRemove || k == JobOVARemove || k == JobForget || k == JobVolumeRemove
 }
 
+// Verb returns what a job of that kind does with its instance, for messages.
+func (k JobKind) Verb() string {
+	if k == JobSnapshotRestore {
+		return "restore"
+	}
+	return string(k)
+}
+
 // Makes reports whether a job of that kind creates the object that it works on, so that undoing the
 // job removes the object.
 func (k JobKind) Makes() bool {

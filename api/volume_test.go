@@ -173,7 +173,7 @@ func TestSnapshotRoutes(t *testing.T) {
 	s.expect(t, "POST", restore, `{"name":"s1"}`, 400, "unknown")
 	s.expect(t, "POST", restore, `{"dry_run":true}`, 200, `"stages":["restore","delete-snapshot"]`, `"problems":[]`, "all snapshots stay")
 	s.expect(t, "PATCH", "/instances/web1", `{"protected":true}`, 200)
-	s.expect(t, "POST", restore, "", 409, "is protected", "to snapshot_restore it")
+	s.expect(t, "POST", restore, "", 409, "is protected", "to restore it")
 	s.expect(t, "POST", restore, `{"confirm":"web"}`, 409, "is not its name")
 	s.expect(t, "POST", restore, `{"confirm":"web1","grace":"5s"}`, 202)
 	s.expect(t, "DELETE", "/instances/web1/snapshots/s1", "", 409, "in the hands of snapshot_restore job")

@@ -45,7 +45,7 @@ func acceptSwitch(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 		j.After, j.Blocked = graceful, true
 	}
 	if state != seedbed.InstanceRunning && state != seedbed.InstanceStopped {
-		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: it must be running or stopped to %s it", j.Subject, state, j.Kind)
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: it must be running or stopped to %s it", j.Subject, state, j.Kind.Verb())
 	}
 	return noteWas(j, state)
 }

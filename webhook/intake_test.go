@@ -157,6 +157,10 @@ func TestActions(t *testing.T) {
 		{`{"action":"start","name":"web1"}`, seedbed.JobStart, seedbed.InstanceRunning},
 		{`{"action":"reboot","name":"web1"}`, seedbed.JobReboot, seedbed.InstanceRunning},
 		{`{"action":"rebuild","name":"web1"}`, seedbed.JobRebuild, seedbed.InstanceRunning},
+		{`{"action":"snapshot","name":"web1","params":{"snapshot":"s1"}}`, seedbed.JobSnapshot, seedbed.InstanceRunning},
+		{`{"action":"snapshot-restore","name":"web1","params":{"snapshot":"s1","force":true}}`, seedbed.JobSnapshotRestore,
+			seedbed.InstanceRunning},
+		{`{"action":"snapshot-remove","name":"web1","params":{"snapshot":"s1"}}`, seedbed.JobSnapshotRemove, seedbed.InstanceRunning},
 		{`{"action":"remove","name":"web1"}`, seedbed.JobRemove, ""},
 	} {
 		id := fmt.Sprint("msg_", n+1)

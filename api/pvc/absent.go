@@ -22,8 +22,8 @@ const (
 		"\"seedbed pool list\" shows the pools that Seedbed uses, with their room."
 	ofVolumes = "Volumes that are not those of a VM are made with \"seedbed volume add\", and attached, renamed and removed by the other " +
 		"commands of \"seedbed volume\". Disk images are added with \"seedbed image upload\"."
-	ofSnapshots = "Use \"seedbed vm snapshot create|list|remove\", which take snapshots of all disks of a VM. " +
-		"They cannot be exported, sent, renamed or rolled back to."
+	ofSnapshots = "Use \"seedbed vm snapshot create|list|restore|remove\", which take snapshots of all disks of a VM, and " +
+		"bring them back to one. They cannot be exported, sent or renamed."
 	ofFaults = "Seedbed has no list of faults: \"pvc cluster status\" shows the problems that exist now, and \"seedbed doctor\" what to do."
 )
 

@@ -288,6 +288,8 @@ func testProtected(b *bench) {
 	protect(true)
 	_, err := b.Accept(ctx, removeOf(i.ID))
 	b.want(err, seedbed.ErrConflict, `"web1" is protected`, "confirm=web1", "seedbed vm unprotect web1")
+	_, err = b.Accept(ctx, volumeJob(seedbed.JobSnapshotRestore, i.ID, "s"))
+	b.want(err, seedbed.ErrConflict, `"web1" is protected: to restore it, confirm`)
 	wrong := removeOf(i.ID)
 	wrong.Confirm = "web2"
 	_, err = b.Accept(ctx, wrong)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -35,7 +36,7 @@ func testVolumeJob(b *bench) {
 	ctx := context.Background()
 	b.world()
 	i := b.instance("web1")
-	for _, kind := range []seedbed.JobKind{seedbed.JobSnapshot, seedbed.JobSnapshotRemove, seedbed.JobFlatten} {
+	for _, kind := range []seedbed.JobKind{seedbed.JobSnapshot, seedbed.JobSnapshotRemove, seedbed.JobSnapshotRestore, seedbed.JobFlatten} {
 		a := volumeJob(kind, i.ID, "s1")
 		b.equal(get(b.Accept(ctx, a))(b), seedbed.Receipt{Job: a.Job.ID, State: seedbed.JobQueued})
 		_, err := b.Accept(ctx, volumeJob(seedbed.JobSnapshot, i.ID, "s2"))
@@ -43,16 +44,16 @@ func testVolumeJob(b *bench) {
 		b.equal(holder(err), a.Job.ID)
 		_, err = b.Accept(ctx, removeOf(i.ID))
 		b.want(err, seedbed.ErrInUse)
+		j := b.claim()
 		if kind.Forward() {
 			b.want(b.CancelJob(ctx, a.Job.ID), seedbed.ErrInvalid, string(kind))
-		}
-		j := b.claim()
-		if !kind.Forward() {
+		} else {
 			b.must(b.CancelJob(ctx, a.Job.ID))
 			b.must(b.Undo(ctx, j.Ref(), "cancelled"))
 			j.State = seedbed.JobUndoing
 		}
-		b.equal([]any{j.Kind, j.Subject, j.Instance, j.Node}, []any{kind, "web1", i.ID, node})
+		b.equal([]any{j.Kind, j.Subject, j.Instance, j.Node, bytes.Contains(j.Spec, []byte(`"was":"running"`))},
+			[]any{kind, "web1", i.ID, node, kind == seedbed.JobSnapshotRestore})
 		out := seedbed.JobResult{State: seedbed.JobSucceeded}
 		if j.State == seedbed.JobUndoing {
 			out = seedbed.JobResult{State: seedbed.JobRolledBack, Error: "cancelled"}
@@ -75,6 +76,8 @@ func testVolumeJobRefused(b *bench) {
 		b.want(err, seedbed.ErrInvalid)
 	}
 	get(b.SetInstanceState(ctx, i, seedbed.InstanceGone))(b)
+	_, err = b.Accept(ctx, volumeJob(seedbed.JobSnapshotRestore, i.ID, "s"))
+	b.want(err, seedbed.ErrConflict, "gone")
 	_, err = b.Accept(ctx, volumeJob(seedbed.JobSnapshot, i.ID, "s"))
 	b.want(err, seedbed.ErrConflict, "gone")
 }

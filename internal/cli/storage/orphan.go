@@ -18,8 +18,8 @@ func OrphanCommand(a *cli.App) *cobra.Command {
 		Use: "orphan", Aliases: []string{"orphans"}, Short: "Resources left behind by jobs whose rollback was incomplete",
 		Long: `Resources left behind by jobs whose rollback was incomplete, because a pool or a host
 did not answer. The cleanup retries the rollback, first after ten minutes and then less
-and less often. What a rebuild, resize, flatten or power job left stays until you run
-"seedbed orphan undo", except for disks that a rebuild made. Resources of an instance that
+and less often. What a rebuild, restore, resize, flatten or power job left stays until you
+run "seedbed orphan undo", except for disks that a rebuild made. Resources of an instance that
 a later job has worked on stay until the instance is removed.
 
 The list also shows resources that carry Seedbed's tag but belong to no known instance or

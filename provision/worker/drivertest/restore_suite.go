@@ -138,6 +138,7 @@ func testRestoreRefused(t *testing.T, d PoolDriver, p worker.Pool) {
 	if !untouched() {
 		t.Error("the foreign volume was changed")
 	}
+	ok(t, "remove", p.RemoveVolume(t.Context(), v.Name, v.Instance))
 }
 
 // testRestoreFlat checks that a snapshot older than a flatten is either refused or restored whole.
@@ -149,6 +150,7 @@ func testRestoreFlat(t *testing.T, d PoolDriver, p worker.Pool) {
 	write(t, d, p, v, 2)
 	if _, err := p.FlattenVolume(ctx, v.Name, v.Instance, nil); err != nil { // a driver may refuse it for its snapshots
 		is(t, "flatten", err, seedbed.ErrInUse)
+		ok(t, "remove", p.RemoveVolume(ctx, v.Name, v.Instance))
 		return
 	}
 	n := byte(1)
@@ -164,4 +166,5 @@ func testRestoreFlat(t *testing.T, d PoolDriver, p worker.Pool) {
 		}
 		return nil
 	})
+	ok(t, "remove", p.RemoveVolume(ctx, v.Name, v.Instance))
 }

@@ -332,3 +332,30 @@ func Meant(kind PublishedKind, project, name string) ([]string, error) {
 	}
 	return slices.Compact([]string{Qualified(project, short), Qualified(DefaultProject, short)}), nil
 }
+
+// CheckCopy returns ErrInvalid if no volume of that size in that pool can be a copy of the volume, and ErrInUse if a job works on it. Zero
+// means the size of the volume.
+func (v ProjectVolume) CheckCopy(pool string, size Bytes) error {
+	switch {
+	case v.State != VolumeFree && v.State != VolumeAttached:
+		return Errorf(ErrInUse, "volume %q is %s: only one that is free or attached is copied", v.Name, v.State)
+	case v.Pool != pool:
+		return Errorf(ErrInvalid, "volume %q is in pool %q and cannot be copied to pool %q", v.Name, v.Pool, pool)
+	case size != 0 && size < v.Size:
+		return Errorf(ErrInvalid, "size is %s, but volume %q has %s: expected at least that", size, v.Name, v.Size)
+	}
+	return nil
+}
+
+// CheckClone returns ErrInvalid if no volume of that size in that pool can be a clone of the image. Zero means the image's size.
+func (i Image) CheckClone(pool string, size Bytes) error {
+	switch {
+	case i.State != ImageActive:
+		return Errorf(ErrInvalid, "image %q is %s: wait for its import to end", i.Name, i.State)
+	case i.Pool != pool:
+		return Errorf(ErrInvalid, "image %q is in pool %q and cannot be cloned in pool %q", i.Name, i.Pool, pool)
+	case size != 0 && size < i.Size:
+		return Errorf(ErrInvalid, "size is %s, but image %q has %s: expected at least that", size, i.Name, i.Size)
+	}
+	return nil
+}

@@ -29,6 +29,17 @@ type VolumeSpec struct {
 	Size Bytes `json:"size"`
 }
 
+// VolumeCopy asks for a volume with the content that another one of the same pool has at one moment. Its spec has no image, and a size of
+// at least that of the other.
+type VolumeCopy struct {
+	VolumeSpec
+	// From is the name of the other volume, and Of the instance in its tag.
+	From string     `json:"from"`
+	Of   InstanceID `json:"of"`
+	// Snapshot is the name of the snapshot that a driver may take of it for the time of the copying.
+	Snapshot string `json:"snapshot"`
+}
+
 // Disk says how a hypervisor reaches a volume.
 type Disk struct {
 	// Type is "file" (Source is a path) or "rbd" (Source is pool/image).

@@ -48,6 +48,13 @@ const (
 	DoSnapshotRemove  = "snapshot-remove"  // remove a snapshot
 	DoSnapshotRestore = "snapshot-restore" // bring its volumes back to a snapshot
 
+	DoVolumeAdd    = "volume-add"    // make a volume of the project
+	DoVolumeRemove = "volume-remove" // remove it
+	DoVolumeResize = "volume-resize" // make it larger
+	DoVolumeSet    = "volume-set"    // change how fast it may be
+	DoVolumeAttach = "volume-attach" // give it to an instance
+	DoVolumeDetach = "volume-detach" // take it from its instance
+
 	// These make no job.
 	DoNetworkAdd          = "network-add"          // make a network
 	DoNetworkSet          = "network-set"          // change its settings
@@ -59,8 +66,8 @@ const (
 // Actions returns all actions.
 func Actions() []string {
 	return append([]string{DoCreate, DoRemove, DoRebuild, DoStart, DoStop, DoReboot, DoPlan, DoNICAdd, DoNICRemove, DoNICSet,
-		DoSnapshot, DoSnapshotRemove, DoSnapshotRestore},
-		JoblessActions()...)
+		DoSnapshot, DoSnapshotRemove, DoSnapshotRestore,
+		DoVolumeAdd, DoVolumeRemove, DoVolumeResize, DoVolumeSet, DoVolumeAttach, DoVolumeDetach}, JoblessActions()...)
 }
 
 // NICActions maps the actions on NICs of instances to the kinds of their jobs.
@@ -71,6 +78,21 @@ func NICActions() map[string]JobKind {
 // SnapshotActions maps the actions on snapshots of instances to the kinds of their jobs.
 func SnapshotActions() map[string]JobKind {
 	return map[string]JobKind{DoSnapshot: JobSnapshot, DoSnapshotRemove: JobSnapshotRemove, DoSnapshotRestore: JobSnapshotRestore}
+}
+
+// VolumeActions maps the actions on volumes of projects to the kinds of their jobs.
+func VolumeActions() map[string]JobKind {
+	return map[string]JobKind{DoVolumeAdd: JobVolumeAdd, DoVolumeRemove: JobVolumeRemove, DoVolumeResize: JobVolumeResize,
+		DoVolumeSet: JobVolumeSet, DoVolumeAttach: JobAttach, DoVolumeDetach: JobDetach}
+}
+
+// VolumeOrder is what an action on a volume asks for: the field of that action. A detach has the instance that must have the volume, if
+// any must, in Attach.
+type VolumeOrder struct {
+	Add    VolumeRequest
+	Resize VolumeResize
+	Set    VolumeLimits
+	Attach Attachment
 }
 
 // JoblessActions returns the actions that change networks and addresses without a job.

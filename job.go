@@ -243,6 +243,8 @@ type Request struct {
 	NICs []NICRequest `json:"nics,omitempty"`
 	// NIC is the index of the NIC that is removed or changed.
 	NIC *int `json:"-"`
+	// Volume is what an action on a volume, whose name is Name, asks for.
+	Volume VolumeOrder `json:"-"`
 	// SecurityGroups are the groups of the NICs of a new instance that name none themselves.
 	SecurityGroups []string       `json:"security_groups,omitempty"`
 	Params         map[string]any `json:"params,omitempty"`

@@ -208,6 +208,30 @@ func (v ProjectVolume) CheckOwn() error {
 		v.Holder)
 }
 
+// CheckIdle returns ErrInUse if an instance has the volume.
+func (v ProjectVolume) CheckIdle() error {
+	if v.Instance == "" {
+		return nil
+	}
+	return Errorf(ErrInUse, "volume %q is attached to instance %q: detach it first (seedbed volume detach %s)", v.Name, v.Holder, v.Name)
+}
+
+// CheckAttach returns ErrInUse or ErrConflict if the volume cannot be attached to the instance.
+func (v ProjectVolume) CheckAttach(i Instance) error {
+	switch n := len(i.Volumes) + len(i.Attached); {
+	case v.Instance != "":
+		return v.CheckIdle()
+	case v.State != VolumeFree:
+		return Errorf(ErrConflict, "volume %q is %s: only one that is free can be attached", v.Name, v.State)
+	case v.Node != "" && v.Node != i.Node:
+		return Errorf(ErrConflict, "volume %q is on node %s, in a pool that is not shared, and instance %q on node %s", v.Name, v.Node, i.Name,
+			i.Node)
+	case n >= MaxDisks:
+		return Errorf(ErrConflict, "instance %q has %d disks: no further one can be attached", i.Name, n)
+	}
+	return nil
+}
+
 // CheckHolder returns ErrConflict if the instance of a job does not have the volume.
 func (v ProjectVolume) CheckHolder(j Job) error {
 	if v.Instance == j.Instance {
@@ -269,9 +293,21 @@ type VolumeRequest struct {
 	Size Bytes `json:"size,omitempty"`
 	// Image is the image that it becomes a clone of; empty makes a blank one.
 	Image string `json:"image,omitempty"`
+	// From is the volume whose content it gets: its name, or INSTANCE:INDEX for a disk of an instance. It excludes Image and Node.
+	From string `json:"from,omitempty"`
 	// Node is the node that is to have it; empty leaves the choice.
 	Node string `json:"node,omitempty"`
 	IOLimits
+}
+
+// VolumeSource is the volume that a new one becomes a copy of.
+type VolumeSource struct {
+	// ID is its ID; empty for a disk of an instance. Name is what the request calls it.
+	ID   string `json:"id,omitempty"`
+	Name string `json:"name"`
+	// Volume and Owner are as in ProjectVolume.
+	Volume string     `json:"volume"`
+	Owner  InstanceID `json:"owner"`
 }
 
 // Attachment says how a volume is attached to an instance.
@@ -300,6 +336,8 @@ type VolumeJob struct {
 	Name string `json:"name"`
 	Bus  string `json:"bus,omitempty"`
 	Keep bool   `json:"keep,omitempty"`
+	// From is what a volume_add job copies; nil for none.
+	From *VolumeSource `json:"from,omitempty"`
 	// Size is what a volume_resize job gives the volume.
 	Size Bytes `json:"size,omitempty"`
 	// Set is what a volume_set job changes, Limits what the volume has after it, and Was what it had.

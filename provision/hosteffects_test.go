@@ -28,6 +28,14 @@ func (h *host) handlers() effects.Handlers {
 	) (seedbed.VolumeInfo, error) {
 		return h.CloneVolume(ctx, c, a)
 	})
+	effects.CopyVolume.Handle(t, func(
+		ctx context.Context, c seedbed.Call, a seedbed.VolumeCopy, to effects.Listener,
+	) (seedbed.VolumeInfo, error) {
+		if err := h.fence(c); err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+		return h.pool.CopyVolume(ctx, c.Job, a, to.Progress)
+	})
 	effects.RemoveVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.VolumeRef) error {
 		return h.RemoveVolume(ctx, c, a.Pool, a.Name, a.Instance)
 	})

@@ -291,9 +291,14 @@ var (
 		{"volume-add", seedbed.Job{Kind: seedbed.JobVolumeAdd}, func(l *lab) caseJob {
 			return caseJob{l.addVolume("data"), func() { l.hasVolume("data", seedbed.VolumeFree, "") }, func() { l.noVolume("data") }}
 		}},
+		{"volume-add copy", seedbed.Job{Kind: seedbed.JobVolumeAdd}, func(l *lab) caseJob {
+			inst := l.stopped()
+			id := l.copyVolume("web1:0", "data")
+			return caseJob{id, func() { l.copied(inst, "data") }, func() { l.noVolume("data"); l.snapshots(inst) }}
+		}},
 		{"volume-remove", seedbed.Job{Kind: seedbed.JobVolumeRemove}, func(l *lab) caseJob {
 			l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
-			id := l.job(l.intake.RemoveVolume(l.t.Context(), seedbed.DefaultProject, "data", usual))
+			id := l.onVolume(seedbed.DoVolumeRemove, "data", seedbed.VolumeOrder{})
 			return caseJob{id: id, done: func() { l.noVolume("data") }}
 		}},
 		{"volume-resize", seedbed.Job{Kind: seedbed.JobVolumeResize}, func(l *lab) caseJob {
@@ -325,7 +330,7 @@ var (
 			l.made()
 			l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
 			l.runUntil(l.attach("data", "web1"), seedbed.JobSucceeded)
-			id := l.job(l.intake.Detach(l.t.Context(), seedbed.DefaultProject, "data", "", usual))
+			id := l.onVolume(seedbed.DoVolumeDetach, "data", seedbed.VolumeOrder{})
 			return caseJob{id, func() { l.hasVolume("data", seedbed.VolumeFree, "") },
 				func() { l.hasVolume("data", seedbed.VolumeAttached, "web1") }}
 		}},

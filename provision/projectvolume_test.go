@@ -11,19 +11,52 @@ import (
 	"seedbed/provision/cleanup"
 )
 
+// onVolume returns the job of an action on a volume.
+func (l *lab) onVolume(action, name string, order seedbed.VolumeOrder) seedbed.JobID {
+	l.t.Helper()
+	return l.job(l.intake.Submit(l.t.Context(), seedbed.Request{Action: action, Name: name, Volume: order, JobOptions: usual}, nil))
+}
+
+// refusedVolume returns why an action on a volume is not accepted.
+func (l *lab) refusedVolume(action, name string) error {
+	_, err := l.intake.Submit(l.t.Context(), seedbed.Request{Action: action, Name: name, JobOptions: usual}, nil)
+	return err
+}
+
 func (l *lab) addVolume(name string) seedbed.JobID {
 	l.t.Helper()
-	return l.job(l.intake.AddVolume(l.t.Context(), seedbed.VolumeRequest{Name: name, Pool: "default", Size: 8 * seedbed.MiB}, usual))
+	return l.onVolume(seedbed.DoVolumeAdd, name, seedbed.VolumeOrder{Add: seedbed.VolumeRequest{Pool: "default", Size: 8 * seedbed.MiB}})
+}
+
+// copyVolume returns the job that makes a copy of a volume.
+func (l *lab) copyVolume(from, name string) seedbed.JobID {
+	l.t.Helper()
+	return l.onVolume(seedbed.DoVolumeAdd, name, seedbed.VolumeOrder{Add: seedbed.VolumeRequest{From: from, Size: 16 * seedbed.MiB}})
+}
+
+// copied checks a volume of 16 MiB that is a copy of the disk of an instance, which has no snapshot left.
+func (l *lab) copied(inst seedbed.Instance, name string) {
+	l.t.Helper()
+	l.hasVolume(name, seedbed.VolumeFree, "")
+	l.snapshots(inst)
+	v, err := l.db.ProjectVolume(l.t.Context(), seedbed.DefaultProject, name)
+	l.ok(err)
+	if v.Size != 16*seedbed.MiB || v.Image != "" || v.Pool != "default" || v.Node != inst.Node {
+		l.t.Errorf("the copy is %+v", v)
+	}
+	if from := l.pool.CopyOf(v.Volume); from != inst.Volumes[0].Name {
+		l.t.Errorf("it is a copy of %q; want %q", from, inst.Volumes[0].Name)
+	}
 }
 
 func (l *lab) attach(volume, to string) seedbed.JobID {
 	l.t.Helper()
-	return l.job(l.intake.Attach(l.t.Context(), seedbed.DefaultProject, volume, seedbed.Attachment{Instance: to}, usual))
+	return l.onVolume(seedbed.DoVolumeAttach, volume, seedbed.VolumeOrder{Attach: seedbed.Attachment{Instance: to}})
 }
 
 func (l *lab) resizeVolume(name string, size seedbed.Bytes) seedbed.JobID {
 	l.t.Helper()
-	return l.job(l.intake.ResizeVolume(l.t.Context(), seedbed.DefaultProject, name, seedbed.VolumeResize{Size: size}, usual))
+	return l.onVolume(seedbed.DoVolumeResize, name, seedbed.VolumeOrder{Resize: seedbed.VolumeResize{Size: size}})
 }
 
 // volumeHasSize is hasVolume for a volume that is to have a size, of which the guest of a running holder was told.
@@ -51,7 +84,7 @@ var someLimits = seedbed.IOLimits{IOPS: 500, WriteBandwidth: seedbed.MiB}
 
 func (l *lab) limitVolume(name string) seedbed.JobID {
 	l.t.Helper()
-	return l.job(l.intake.SetVolume(l.t.Context(), seedbed.DefaultProject, name, someLimits.Whole(), usual))
+	return l.onVolume(seedbed.DoVolumeSet, name, seedbed.VolumeOrder{Set: someLimits.Whole()})
 }
 
 // volumeHasLimits is hasVolume for a volume that is to have limits, in the domain that has it as well.
@@ -86,7 +119,7 @@ func TestLimitsStay(t *testing.T) {
 	l.volumeHasLimits("data", someLimits, "web1")
 	l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobSucceeded)
 	l.volumeHasLimits("data", someLimits, "web1")
-	l.runUntil(l.job(l.intake.Detach(t.Context(), seedbed.DefaultProject, "data", "", usual)), seedbed.JobSucceeded)
+	l.runUntil(l.onVolume(seedbed.DoVolumeDetach, "data", seedbed.VolumeOrder{}), seedbed.JobSucceeded)
 	l.volumeHasLimits("data", someLimits, "")
 }
 
@@ -157,8 +190,8 @@ func TestAttachedVolumeStays(t *testing.T) {
 	l.runUntil(l.ask(seedbed.DoRebuild, nil), seedbed.JobSucceeded)
 	l.hasVolume("data", seedbed.VolumeAttached, "web1")
 	keep := false
-	l.runUntil(l.job(l.intake.Attach(t.Context(), seedbed.DefaultProject, "scratch",
-		seedbed.Attachment{Instance: "web1", Bus: seedbed.BusSCSI, Keep: &keep}, usual)), seedbed.JobSucceeded)
+	l.runUntil(l.onVolume(seedbed.DoVolumeAttach, "scratch",
+		seedbed.VolumeOrder{Attach: seedbed.Attachment{Instance: "web1", Bus: seedbed.BusSCSI, Keep: &keep}}), seedbed.JobSucceeded)
 	l.runUntil(l.remove("web1"), seedbed.JobSucceeded)
 	l.hasVolume("data", seedbed.VolumeFree, "")
 	_, err := l.db.ProjectVolume(t.Context(), seedbed.DefaultProject, "scratch")
@@ -178,12 +211,11 @@ func TestDeafGuestKeepsVolume(t *testing.T) {
 	l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
 	l.runUntil(l.attach("data", "web1"), seedbed.JobSucceeded)
 	l.hv.SetDeaf(inst.ID, true)
-	l.runUntil(l.job(l.intake.Detach(t.Context(), seedbed.DefaultProject, "data", "web1", usual)), seedbed.JobRolledBack)
+	to := seedbed.VolumeOrder{Attach: seedbed.Attachment{Instance: "web1"}}
+	l.runUntil(l.onVolume(seedbed.DoVolumeDetach, "data", to), seedbed.JobRolledBack)
 	l.hasVolume("data", seedbed.VolumeAttached, "web1")
-	_, err := l.intake.RemoveVolume(t.Context(), seedbed.DefaultProject, "data", usual)
-	l.want("remove it", err, seedbed.ErrInUse)
-	_, err = l.intake.Detach(t.Context(), seedbed.DefaultProject, inst.Volumes[0].Name, "", usual)
-	l.want("detach the root disk", err, seedbed.ErrConflict)
+	l.want("remove it", l.refusedVolume(seedbed.DoVolumeRemove, "data"), seedbed.ErrInUse)
+	l.want("detach the root disk", l.refusedVolume(seedbed.DoVolumeDetach, inst.Volumes[0].Name), seedbed.ErrConflict)
 }
 
 // TestKeptDisksAreNoStrays checks that the cleanup knows the disks that have outlived their instance, and that they can be attached.
@@ -221,11 +253,42 @@ func TestAttachIsNotContinuedElsewhere(t *testing.T) {
 	l.runUntil(l.createWith("web2", usual), seedbed.JobSucceeded)
 	l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
 	l.refuse("AttachDisk", 1)
-	first := l.job(l.intake.Attach(t.Context(), seedbed.DefaultProject, "data", seedbed.Attachment{Instance: "web1"}, keeping()))
+	first := l.job(l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoVolumeAttach, Name: "data", JobOptions: keeping(),
+		Volume: seedbed.VolumeOrder{Attach: seedbed.Attachment{Instance: "web1"}}}, nil))
 	l.runUntil(first, seedbed.JobFailed)
-	l.runUntil(l.job(l.intake.Detach(t.Context(), seedbed.DefaultProject, "data", "", usual)), seedbed.JobSucceeded)
+	l.runUntil(l.onVolume(seedbed.DoVolumeDetach, "data", seedbed.VolumeOrder{}), seedbed.JobSucceeded)
 	l.runUntil(l.attach("data", "web2"), seedbed.JobSucceeded)
 	_, err := l.db.ResumeJob(t.Context(), first)
 	l.want("continue", err, seedbed.ErrConflict)
 	l.hasVolume("data", seedbed.VolumeAttached, "web2")
+}
+
+// TestCopiedVolumeStays checks that what is copied is not removed or attached in the meantime, and that the copy needs it no longer.
+func TestCopiedVolumeStays(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	inst := l.made()
+	l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
+	id := l.copyVolume("data", "copy")
+	l.want("remove what is copied", l.refusedVolume(seedbed.DoVolumeRemove, "data"), seedbed.ErrInUse)
+	l.runUntil(id, seedbed.JobSucceeded)
+	l.runUntil(l.onVolume(seedbed.DoVolumeRemove, "data", seedbed.VolumeOrder{}), seedbed.JobSucceeded)
+	l.hasVolume("copy", seedbed.VolumeFree, "")
+	for from, want := range map[string]error{
+		"none": seedbed.ErrNotFound, "none:0": seedbed.ErrNotFound, "web1:7": seedbed.ErrNotFound, "../x": seedbed.ErrInvalid,
+	} {
+		_, err := l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoVolumeAdd, Name: "other",
+			Volume: seedbed.VolumeOrder{Add: seedbed.VolumeRequest{From: from}}, JobOptions: usual}, nil)
+		l.want("a copy of "+from, err, want)
+	}
+	for what, add := range map[string]seedbed.VolumeRequest{
+		"a smaller one": {From: "copy", Size: seedbed.MiB}, "another pool": {From: "copy", Pool: "other"},
+		"an image": {From: "copy", Image: "debian"},
+	} {
+		_, err := l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoVolumeAdd, Name: "other",
+			Volume: seedbed.VolumeOrder{Add: add}, JobOptions: usual}, nil)
+		l.want(what, err, seedbed.ErrInvalid)
+	}
+	l.runUntil(l.copyVolume(inst.Volumes[0].Name, "disk"), seedbed.JobSucceeded)
+	l.copied(inst, "disk")
 }

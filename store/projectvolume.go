@@ -24,7 +24,11 @@ func checkProjectVolumeJob(a seedbed.Acceptance) (ok bool, err error) {
 		if _, err := seedbed.ParseInstanceID(a.Volume.ID); err != nil {
 			return true, seedbed.Errorf(seedbed.ErrInvalid, "%q is not the ID of a volume: expected a lower-case UUID", sqldb.Clean(a.Volume.ID, 80))
 		}
-		if a.Volume.Size != 0 || a.Volume.Image == "" {
+		var spec seedbed.VolumeJob
+		if err := readSpec(a.Job, &spec); len(a.Job.Spec) > 0 && err != nil {
+			return true, err
+		}
+		if a.Volume.Size != 0 || a.Volume.Image == "" && spec.From == nil {
 			err = seedbed.CheckDisk("size", a.Volume.Size)
 		}
 		err = cmp.Or(err, a.Volume.IOLimits.Check())
@@ -62,8 +66,16 @@ func volumeSpec(j seedbed.Job) (spec seedbed.VolumeJob, err error) {
 
 // setVolumeSpec makes the volume that was locked the input of the job.
 func setVolumeSpec(j *seedbed.Job, v seedbed.ProjectVolume) (err error) {
+	var from *seedbed.VolumeSource
+	if len(j.Spec) > 0 {
+		spec, err := volumeSpec(*j)
+		if err != nil {
+			return err
+		}
+		from = spec.From
+	}
 	j.Pool = v.Pool
-	j.Spec, err = json.Marshal(seedbed.VolumeJob{ID: v.ID, Name: v.Name, Bus: v.Bus, Keep: v.Keep})
+	j.Spec, err = json.Marshal(seedbed.VolumeJob{ID: v.ID, Name: v.Name, Bus: v.Bus, Keep: v.Keep, From: from})
 	return err
 }
 
@@ -78,17 +90,16 @@ func acceptVolumeAdd(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accep
 			return err
 		}
 		i, err := catalogue.ReadImage(ctx, b.Tx, v.Image, seedbed.ErrInvalid)
-		switch {
-		case err != nil:
+		if err == nil {
+			err = i.CheckClone(v.Pool, v.Size)
+		}
+		if err != nil {
 			return err
-		case i.State != seedbed.ImageActive:
-			return seedbed.Errorf(seedbed.ErrInvalid, "image %q is %s: wait for its import to end", i.Name, i.State)
-		case i.Pool != v.Pool:
-			return seedbed.Errorf(seedbed.ErrInvalid, "image %q is in pool %q and cannot be cloned in pool %q", i.Name, i.Pool, v.Pool)
-		case v.Size != 0 && v.Size < i.Size:
-			return seedbed.Errorf(seedbed.ErrInvalid, "size is %s, but image %q has %s: expected at least that", v.Size, i.Name, i.Size)
 		}
 		v.Size = cmp.Or(v.Size, i.Size)
+	}
+	if v.Size, err = copySize(ctx, b.Tx, a.Job, v); err != nil {
+		return err
 	}
 	if v.Node, err = pinnedTo(ctx, b.Tx, a.Job.Node)(v.Pool); err != nil {
 		return err
@@ -128,14 +139,16 @@ func acceptVolumeRemove(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error
 
 // idleVolume returns ErrInUse if an instance has the volume, or if a job works on it.
 func idleVolume(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume) error {
-	if v.Instance != "" {
-		return seedbed.Errorf(seedbed.ErrInUse, "volume %q is attached to instance %q: detach it first (seedbed volume detach %s)", v.Name,
-			v.Holder, v.Name)
+	if err := v.CheckIdle(); err != nil {
+		return err
 	}
 	other, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
 		`SELECT `+jobs.JobColumns+` FROM job WHERE project = $1 AND subject = $2 AND kind IN ($3, $4, $5, $6) AND instance = '' AND `+jobs.Live+`
 		ORDER BY created LIMIT 1`, v.Project, v.Name, seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobVolumeResize,
 		seedbed.JobVolumeSet)
+	if err == nil && other.ID == "" {
+		other, err = copying(ctx, tx, v)
+	}
 	if err != nil || other.ID == "" {
 		return err
 	}
@@ -162,15 +175,8 @@ func acceptAttach(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	if err := idleVolume(ctx, tx, v); err != nil {
 		return err
 	}
-	switch {
-	case v.State != seedbed.VolumeFree:
-		return seedbed.Errorf(seedbed.ErrConflict, "volume %q is %s: only one that is free can be attached", v.Name, v.State)
-	case v.Node != "" && v.Node != inst.Node:
-		return seedbed.Errorf(seedbed.ErrConflict, "volume %q is on node %s, in a pool that is not shared, and instance %q on node %s", v.Name,
-			v.Node, inst.Name, inst.Node)
-	case len(inst.Volumes)+len(inst.Attached) >= seedbed.MaxDisks:
-		return seedbed.Errorf(seedbed.ErrConflict, "instance %q has %d disks: no further one can be attached", inst.Name,
-			len(inst.Volumes)+len(inst.Attached))
+	if err := v.CheckAttach(inst); err != nil {
+		return err
 	}
 	v.Keep, v.Index = spec.Keep, inst.FreeIndex()
 	if v.Bus, err = seedbed.CheckBus(spec.Bus); err != nil {

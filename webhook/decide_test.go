@@ -185,3 +185,37 @@ func TestNICActions(t *testing.T) {
 		}
 	}
 }
+
+// TestVolumeActions checks that a delivery asks for a job on a volume with what the job needs, and nothing else.
+func TestVolumeActions(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"action":"volume-add","name":"data","volume":{"size":"10GiB","iops":500}}`:           "",
+		`{"action":"volume-resize","name":"data","volume":{"size":"20GiB"}}`:                   "",
+		`{"action":"volume-set","name":"data","volume":{"iops":0}}`:                            "",
+		`{"action":"volume-attach","name":"data","instance":"web1","volume":{"bus":"scsi"}}`:   "",
+		`{"action":"volume-attach","name":"data","instance":"web1"}`:                           "",
+		`{"action":"volume-detach","name":"data"}`:                                             "",
+		`{"action":"volume-remove","name":"data","on_failure":"keep"}`:                         "it is never undone",
+		`{"action":"volume-add","name":"data"}`:                                                "volume is missing",
+		`{"action":"volume-add","name":"data","volume":{"size":"10GiB","name":"other"}}`:       `has the name "other"`,
+		`{"action":"volume-add","name":"data","volume":{"size":"10 parsecs"}}`:                 "volume: member /size",
+		`{"action":"volume-add","name":"data","volume":{"speed":1}}`:                           "volume: member /speed is unknown",
+		`{"action":"volume-add","name":"data","volume":{"size":"10GiB"},"instance":"web1"}`:    "instance is for volume-attach",
+		`{"action":"volume-add","name":"data","volume":{"size":"10GiB"},"params":{"vcpus":1}}`: "expected only action, name, volume",
+		`{"action":"volume-attach","name":"data","volume":{"instance":"web1"}}`:                "expected it as instance",
+		`{"action":"volume-remove","name":"data","volume":{}}`:                                 "volume cannot be set with volume-remove",
+		`{"action":"start","name":"web1","volume":{"size":"10GiB"}}`:                           "volume is for actions on volumes",
+		`{"action":"network-remove","name":"lab","volume":{"size":"10GiB"}}`:                   "makes no job",
+	} {
+		p, err := decode([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := p.request()
+		if want == "" && (err != nil || a.Name != "data" || a.Volume.Attach.Instance != p.Instance) || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %+v, %v; want %q", body, a, err, want)
+		}
+	}
+}

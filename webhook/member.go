@@ -71,6 +71,10 @@ var members = []member{
 		}
 		return ok
 	}},
+	{name: "volume", want: "a map", kinds: []types.Kind{types.MapKind}, set: func(p *payload, v any) (ok bool) {
+		p.Volume, ok = v.(map[string]any)
+		return ok
+	}},
 	stringMember("on_failure", func(p *payload) *string { return &p.OnFailure }, func(v any) error {
 		_, err := seedbed.ParseOnFailure(v.(string))
 		return err

@@ -93,7 +93,7 @@ func TestJobOptionsRefused(t *testing.T) {
 	for body, says := range map[string]string{
 		`{"hold":"yes"}`:   "member /hold has the wrong type: expected true or false",
 		`{"on_failure":1}`: "member /on_failure has the wrong type: expected a string",
-		`{"job":{"after":1}}`: "expected action, name, profile, image, params, node, network, nics, security_groups, " +
+		`{"job":{"after":1}}`: "expected action, name, profile, image, params, node, network, nics, security_groups, volume, " +
 			"on_failure, priority, after, hold, protected, expires, at_expiry, instance and nic",
 	} {
 		if _, err := decode([]byte(body)); err == nil || !strings.Contains(err.Error(), says) {

@@ -56,7 +56,7 @@ func (p payload) changeRequest() (a asked, err error) {
 	a.Action, a.Name, a.change = p.Action, p.Name, &change{instance: p.Instance, nic: p.NIC}
 	given, isMap := p.Network.(map[string]any)
 	if p.Profile+p.Image+p.Node+p.OnFailure+p.After != "" || p.Params != nil || p.NICs != nil || p.Groups != nil || p.Priority != nil ||
-		p.Hold != nil || p.Protected != nil {
+		p.Volume != nil || p.Hold != nil || p.Protected != nil {
 		return a, invalid("%s makes no job: expected only action, name, network, instance and nic", p.Action)
 	}
 	switch associates := p.Action == seedbed.DoAddressAssociate; {
@@ -71,11 +71,11 @@ func (p payload) changeRequest() (a asked, err error) {
 	}
 	switch a.change.given = given; p.Action {
 	case seedbed.DoNetworkAdd:
-		if err = decodeInto(given, &a.change.add); err == nil && a.change.add.Name != "" && a.change.add.Name != p.Name {
+		if err = decodeInto("network", given, &a.change.add); err == nil && a.change.add.Name != "" && a.change.add.Name != p.Name {
 			err = invalid("network has the name %q, and name is %q: expected one of them", seedbed.Clip(a.change.add.Name), seedbed.Clip(p.Name))
 		}
 	case seedbed.DoNetworkSet:
-		err = decodeInto(given, &a.change.set)
+		err = decodeInto("network", given, &a.change.set)
 	}
 	return a, err
 }
@@ -85,8 +85,8 @@ func describes(action string) bool {
 	return action == seedbed.DoNetworkAdd || action == seedbed.DoNetworkSet
 }
 
-// decodeInto decodes the member network into a request of the API. The error names the member, and never its value.
-func decodeInto(given map[string]any, v any) error {
+// decodeInto decodes the value of a member into a request of the API. The error names the member, and never its value.
+func decodeInto(member string, given map[string]any, v any) error {
 	text, err := json.Marshal(given)
 	if err == nil {
 		err = json.Unmarshal(text, v, json.RejectUnknownMembers(true))
@@ -96,14 +96,14 @@ func decodeInto(given map[string]any, v any) error {
 	case err == nil:
 		return nil
 	case !ok:
-		return invalid("network: expected a map with the members of the API's request")
+		return invalid("%s: expected a map with the members of the API's request", member)
 	case errors.Is(e, json.ErrUnknownName):
-		return invalid("network: member %s is unknown: expected those of the API's request", place(e.JSONPointer))
+		return invalid("%s: member %s is unknown: expected those of the API's request", member, place(e.JSONPointer))
 	}
 	if inner, ok := errors.AsType[*seedbed.Error](e.Err); ok {
-		return invalid("network: member %s: %s", place(e.JSONPointer), inner.Msg)
+		return invalid("%s: member %s: %s", member, place(e.JSONPointer), inner.Msg)
 	}
-	return invalid("network: member %s has the wrong type", place(e.JSONPointer))
+	return invalid("%s: member %s has the wrong type", member, place(e.JSONPointer))
 }
 
 // checkedChange is a change that a hook may make, as far as that is known before its transaction.

@@ -24,7 +24,10 @@ type payload struct {
 	Network any                  `json:"network"`
 	NICs    []seedbed.NICRequest `json:"nics"`
 	Groups  []string             `json:"security_groups"`
-	// Instance is for address-associate. NIC is for that, where nil means the first NIC, and for nic-remove and nic-set.
+	// Volume is for volume-add, volume-resize, volume-set and volume-attach.
+	Volume map[string]any `json:"volume"`
+	// Instance is for address-associate, volume-attach and volume-detach. NIC is for address-associate, where nil means the first NIC, and
+	// for nic-remove and nic-set.
 	Instance string `json:"instance"`
 	NIC      *int   `json:"nic"`
 	// The job options, as text; Priority may be a whole number.
@@ -88,13 +91,19 @@ func (p payload) request() (asked, error) {
 	case jobless(p.Action):
 		return p.changeRequest()
 	}
+	if ofVolume(p.Action) {
+		return p.volumeRequest()
+	}
 	network, isName := p.Network.(string)
 	switch {
+	case p.Volume != nil:
+		return asked{}, invalid("volume is for actions on volumes: it cannot be set with %s", seedbed.Clip(p.Action))
 	case p.Network != nil && !isName:
 		return asked{}, invalid("network is of another type: expected the name of a network with %s", seedbed.Clip(p.Action))
 	case p.Instance != "" || p.NIC != nil && !ofNIC(p.Action):
-		return asked{}, invalid("instance is for %s, and nic for that, %s and %s: they cannot be set with %s", seedbed.DoAddressAssociate,
-			seedbed.DoNICSet, seedbed.DoNICRemove, seedbed.Clip(p.Action))
+		return asked{}, invalid("instance is for %s, %s and %s, and nic for the first, %s and %s: they cannot be set with %s",
+			seedbed.DoAddressAssociate, seedbed.DoVolumeAttach, seedbed.DoVolumeDetach, seedbed.DoNICSet, seedbed.DoNICRemove,
+			seedbed.Clip(p.Action))
 	case ofNIC(p.Action) && p.Params != nil:
 		return asked{}, invalid("%s has no params: expected name, nics and nic", p.Action)
 	case makes(p.Action) && p.Profile == "" && p.Image == "":
@@ -130,11 +139,18 @@ func (p payload) options() (o seedbed.JobOptions, err error) {
 		}
 	}
 	o.After = seedbed.JobID(p.After)
-	kind := seedbed.JobKind(strings.ReplaceAll(p.Action, "-", "_")) // the actions that make jobs have the names of the kinds
-	if makes(p.Action) {
-		kind = seedbed.JobCreate
+	return o, o.Check(kindOfJob(p.Action))
+}
+
+// kindOfJob returns the kind of the job that an action makes.
+func kindOfJob(action string) seedbed.JobKind {
+	switch {
+	case makes(action):
+		return seedbed.JobCreate
+	case ofVolume(action):
+		return seedbed.VolumeActions()[action]
 	}
-	return o, o.Check(kind)
+	return seedbed.JobKind(strings.ReplaceAll(action, "-", "_")) // the other actions that make jobs have the names of the kinds
 }
 
 // makes reports whether an action makes an instance, or would.

@@ -231,15 +231,22 @@ func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Req
 	if len(hook.Profiles) > 0 && !ofNIC(req.Action) && (req.Image+req.Network != "" || req.NICs != nil || req.SecurityGroups != nil) {
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow an image or a network: expected what its profiles have")
 	}
+	name := req.Name
+	if ofVolume(req.Action) {
+		if err := allowsVolume(hook, req); err != nil || req.Volume.Attach.Instance == "" {
+			return err
+		}
+		name = req.Volume.Attach.Instance
+	}
 	profile, err := r.profileMeant(ctx, hook, req.Profile)
 	if err != nil {
 		return err
 	}
 	if !makes(req.Action) && len(hook.Profiles) > 0 {
-		if err := seedbed.CheckInstanceName(req.Name); err != nil {
+		if err := seedbed.CheckInstanceName(name); err != nil {
 			return err
 		}
-		instance, err := r.Hooks.InstanceByName(ctx, seedbed.Named(hook.Project, req.Name))
+		instance, err := r.Hooks.InstanceByName(ctx, seedbed.Named(hook.Project, name))
 		if errors.Is(err, seedbed.ErrNotFound) {
 			return nil // Submit answers a repeated delivery and refuses any other
 		}

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"seedbed"
 	"seedbed/api/wire"
@@ -47,9 +48,41 @@ func (c *Client) RemoveSnapshot(ctx context.Context, instance, name string) (see
 	return c.removal(ctx, at(at("/instances", instance)+"/snapshots", name))
 }
 
-// AddVolume starts a job that makes a volume which no instance has.
-func (c *Client) AddVolume(ctx context.Context, r seedbed.VolumeRequest) (seedbed.Receipt, error) {
-	return post[seedbed.Receipt](ctx, c, "/volumes", r)
+// ChangeVolume starts the job of a request with an action on volumes.
+func (c *Client) ChangeVolume(ctx context.Context, r seedbed.Request) (seedbed.Receipt, error) {
+	return send[seedbed.Receipt](ctx, c, volumeCall(r, nil))
+}
+
+// PlanVolume returns what ChangeVolume would make of the volume.
+func (c *Client) PlanVolume(ctx context.Context, r seedbed.Request) (seedbed.Plan, error) {
+	return send[seedbed.Plan](ctx, c, volumeCall(r, map[string]string{"dry_run": "true"}))
+}
+
+func volumeCall(r seedbed.Request, query map[string]string) call {
+	to := call{method: http.MethodPost, path: at("/volumes", r.Name), query: given(query)}
+	switch o := r.Volume; r.Action {
+	case seedbed.DoVolumeAdd:
+		o.Add.Name = r.Name
+		to.path, to.body = "/volumes", o.Add
+	case seedbed.DoVolumeRemove:
+		to.method = http.MethodDelete
+	case seedbed.DoVolumeResize:
+		to.path, to.body = to.path+"/resize", o.Resize
+	case seedbed.DoVolumeSet:
+		to.path, to.body = to.path+"/limits", o.Set
+	case seedbed.DoVolumeAttach:
+		to.path, to.body = to.path+"/attach", o.Attach
+	case seedbed.DoVolumeDetach:
+		to.path += "/detach"
+		if o.Attach.Instance != "" {
+			to.query = given(query)
+			if to.query == nil {
+				to.query = url.Values{}
+			}
+			to.query.Set("instance", o.Attach.Instance)
+		}
+	}
+	return to
 }
 
 // Volume returns a volume of the project, or a disk of one of its instances.
@@ -60,33 +93,6 @@ func (c *Client) Volume(ctx context.Context, name string) (seedbed.ProjectVolume
 // RenameVolume gives a volume another name.
 func (c *Client) RenameVolume(ctx context.Context, name, to string) (seedbed.ProjectVolume, error) {
 	return send[seedbed.ProjectVolume](ctx, c, call{method: http.MethodPatch, path: at("/volumes", name), body: wire.VolumeChange{Name: to}})
-}
-
-// RemoveVolume starts a job that removes a volume that no instance has.
-func (c *Client) RemoveVolume(ctx context.Context, name string) (seedbed.Receipt, error) {
-	return c.removal(ctx, at("/volumes", name))
-}
-
-// ResizeVolume starts a job that makes a volume larger.
-func (c *Client) ResizeVolume(ctx context.Context, name string, r seedbed.VolumeResize) (seedbed.Receipt, error) {
-	return post[seedbed.Receipt](ctx, c, at("/volumes", name)+"/resize", r)
-}
-
-// SetVolume starts a job that changes how fast a volume may be.
-func (c *Client) SetVolume(ctx context.Context, name string, change seedbed.VolumeLimits) (seedbed.Receipt, error) {
-	return post[seedbed.Receipt](ctx, c, at("/volumes", name)+"/limits", change)
-}
-
-// AttachVolume starts a job that attaches a volume to an instance.
-func (c *Client) AttachVolume(ctx context.Context, name string, to seedbed.Attachment) (seedbed.Receipt, error) {
-	return post[seedbed.Receipt](ctx, c, at("/volumes", name)+"/attach", to)
-}
-
-// DetachVolume starts a job that takes a volume from the instance that has it: the one named, unless that is empty.
-func (c *Client) DetachVolume(ctx context.Context, name, instance string) (seedbed.Receipt, error) {
-	return send[seedbed.Receipt](ctx, c, call{
-		method: http.MethodPost, path: at("/volumes", name) + "/detach", query: given(map[string]string{"instance": instance}),
-	})
 }
 
 // ResizeInstance starts a job that enlarges a disk of an instance, or changes its vCPUs and memory.

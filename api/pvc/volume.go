@@ -138,7 +138,8 @@ func (r *router) enlarge(
 	ctx context.Context, c *fiber.Ctx, v seedbed.ProjectVolume, size seedbed.Bytes, o seedbed.JobOptions,
 ) (seedbed.Receipt, error) {
 	if v.ID != "" {
-		return r.VolumeJobs.ResizeVolume(ctx, v.Project, v.Name, seedbed.VolumeResize{Size: size}, o)
+		return r.Intake.Submit(ctx, seedbed.Request{Action: seedbed.DoVolumeResize, Project: v.Project, Name: v.Name, JobOptions: o,
+			Volume: seedbed.VolumeOrder{Resize: seedbed.VolumeResize{Size: size}}}, nil)
 	}
 	if err := server.CallerOf(c).Need(seedbed.ActionInstanceResize); err != nil {
 		return seedbed.Receipt{}, err

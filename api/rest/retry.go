@@ -125,20 +125,25 @@ func (r *router) volumeAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOp
 		return seedbed.Receipt{}, err
 	}
 	v, err := r.Store.ProjectVolume(ctx, j.Project, s.Name)
-	switch {
-	case err != nil:
+	if err != nil {
 		return seedbed.Receipt{}, err
-	case v.ID != s.ID:
+	}
+	if v.ID != s.ID {
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict,
 			"job %s was for a volume %s that no longer has that name: another one has it now", j.ID.Short(), s.Name)
-	case j.Kind == seedbed.JobVolumeResize:
-		return r.VolumeJobs.ResizeVolume(ctx, j.Project, s.Name, seedbed.VolumeResize{Size: s.Size}, o)
-	case j.Kind == seedbed.JobVolumeSet && s.Limits != nil:
-		return r.VolumeJobs.SetVolume(ctx, j.Project, s.Name, s.Limits.Whole(), o)
-	case j.Kind == seedbed.JobDetach:
-		return r.VolumeJobs.Detach(ctx, j.Project, s.Name, j.Subject, o)
 	}
-	return r.VolumeJobs.Attach(ctx, j.Project, s.Name, seedbed.Attachment{Instance: j.Subject, Bus: s.Bus, Keep: &s.Keep}, o)
+	req := seedbed.Request{Project: j.Project, Name: s.Name, JobOptions: o}
+	switch {
+	case j.Kind == seedbed.JobVolumeResize:
+		req.Action, req.Volume.Resize.Size = seedbed.DoVolumeResize, s.Size
+	case j.Kind == seedbed.JobVolumeSet && s.Limits != nil:
+		req.Action, req.Volume.Set = seedbed.DoVolumeSet, s.Limits.Whole()
+	case j.Kind == seedbed.JobDetach:
+		req.Action, req.Volume.Attach.Instance = seedbed.DoVolumeDetach, j.Subject
+	default:
+		req.Action, req.Volume.Attach = seedbed.DoVolumeAttach, seedbed.Attachment{Instance: j.Subject, Bus: s.Bus, Keep: &s.Keep}
+	}
+	return r.Intake.Submit(ctx, req, nil)
 }
 
 // nicAgain submits the request of a job that removes a NIC or takes it to another network again, if the NIC is still there. What a new NIC

@@ -126,14 +126,14 @@ func (r *router) projectRoutes() []route {
 
 		// Volumes of projects.
 		{get, "/volumes", seedbed.ActionDiskRead, call, r.volumes().serve},
-		{post, "/volumes", seedbed.ActionDiskManage, call, r.accept(r.addVolume)},
+		{post, "/volumes", seedbed.ActionDiskManage, call, r.volumeChange(seedbed.DoVolumeAdd, readVolumeAdd)},
 		{get, "/volumes/:name", seedbed.ActionDiskRead, call, r.volume},
 		{patch, "/volumes/:name", seedbed.ActionDiskManage, call, r.renameVolume},
-		{del, "/volumes/:name", seedbed.ActionDiskManage, call, r.acceptOn(r.removeVolume)},
-		{post, "/volumes/:name/resize", seedbed.ActionDiskManage, call, r.acceptOn(r.resizeVolume)},
-		{post, "/volumes/:name/limits", seedbed.ActionDiskManage, call, r.acceptOn(r.setVolume)},
-		{post, "/volumes/:name/attach", seedbed.ActionDiskAttach, call, r.accept(r.attachVolume)},
-		{post, "/volumes/:name/detach", seedbed.ActionDiskAttach, call, r.accept(r.detachVolume)},
+		{del, "/volumes/:name", seedbed.ActionDiskManage, call, r.volumeChange(seedbed.DoVolumeRemove, readNothing)},
+		{post, "/volumes/:name/resize", seedbed.ActionDiskManage, call, r.volumeChange(seedbed.DoVolumeResize, readVolumeResize)},
+		{post, "/volumes/:name/limits", seedbed.ActionDiskManage, call, r.volumeChange(seedbed.DoVolumeSet, readVolumeSet)},
+		{post, "/volumes/:name/attach", seedbed.ActionDiskAttach, call, r.volumeChange(seedbed.DoVolumeAttach, readAttachment)},
+		{post, "/volumes/:name/detach", seedbed.ActionDiskAttach, call, r.volumeChange(seedbed.DoVolumeDetach, readDetachment)},
 
 		// Instances. Metadata, the console and the screen may hold secrets.
 		{get, "/instances", seedbed.ActionInstanceRead, call, r.instances},

@@ -176,73 +176,74 @@ func (r *router) volume(ctx context.Context, c *fiber.Ctx) error {
 	return server.Tagged(c, server.ContentTag(v), v)
 }
 
-func (r *router) addVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	var req seedbed.VolumeRequest
-	if err := server.Receive(c, &req); err != nil {
-		return seedbed.Receipt{}, err
+// volumeChange returns the handler of a job on a volume, or of its plan. read reads what the action asks for; the path names the volume,
+// unless it is a new one.
+func (r *router) volumeChange(action string, read func(c *fiber.Ctx, req *seedbed.Request) error) server.Handler {
+	return func(ctx context.Context, c *fiber.Ctx) (err error) {
+		req := seedbed.Request{Action: action, Project: server.CallerOf(c).Project}
+		if req.JobOptions, err = r.JobOptions(ctx, c); err != nil {
+			return err
+		}
+		if err := read(c, &req); err != nil {
+			return err
+		}
+		if add := &req.Volume.Add; action == seedbed.DoVolumeAdd {
+			req.Name = add.Name
+			if add.Image+add.From == "" { // otherwise it is theirs
+				add.Pool = cmp.Or(add.Pool, r.DefaultPool)
+			}
+		} else if req.Name, err = diskNamed(c); err != nil {
+			return err
+		}
+		if dry, err := switched(c, "dry_run"); err != nil {
+			return err
+		} else if dry {
+			p, err := r.Intake.Plan(ctx, req)
+			if err != nil {
+				return err
+			}
+			return server.Reply(c, fiber.StatusOK, p)
+		}
+		switch action {
+		case seedbed.DoVolumeRemove, seedbed.DoVolumeResize, seedbed.DoVolumeSet:
+			ctx = server.OnMatch(ctx, c)
+		}
+		receipt, err := r.Intake.Submit(ctx, req, nil)
+		if err != nil {
+			return err
+		}
+		return server.Accepted(c, receipt)
 	}
-	req.Project = server.CallerOf(c).Project
-	if req.Image == "" { // otherwise it is the image's
-		req.Pool = cmp.Or(req.Pool, r.DefaultPool)
-	}
-	return r.VolumeJobs.AddVolume(ctx, req, o)
 }
 
-func (r *router) removeVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	n, err := diskNamed(c)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	return r.VolumeJobs.RemoveVolume(ctx, server.CallerOf(c).Project, n, o)
+func readNothing(*fiber.Ctx, *seedbed.Request) error { return nil }
+
+func readVolumeAdd(c *fiber.Ctx, req *seedbed.Request) error {
+	return server.Receive(c, &req.Volume.Add)
 }
 
-func (r *router) resizeVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	var req seedbed.VolumeResize
-	if err := server.Receive(c, &req); err != nil {
-		return seedbed.Receipt{}, err
-	}
-	n, err := diskNamed(c)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	return r.VolumeJobs.ResizeVolume(ctx, server.CallerOf(c).Project, n, req, o)
+func readVolumeResize(c *fiber.Ctx, req *seedbed.Request) error {
+	return server.Receive(c, &req.Volume.Resize)
 }
 
-func (r *router) setVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	var change seedbed.VolumeLimits
-	if err := server.Receive(c, &change); err != nil {
-		return seedbed.Receipt{}, err
-	}
-	n, err := diskNamed(c)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	return r.VolumeJobs.SetVolume(ctx, server.CallerOf(c).Project, n, change, o)
+func readVolumeSet(c *fiber.Ctx, req *seedbed.Request) error {
+	return server.Receive(c, &req.Volume.Set)
 }
 
-func (r *router) attachVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	var to seedbed.Attachment
-	if err := server.Receive(c, &to); err != nil {
-		return seedbed.Receipt{}, err
-	}
-	n, err := diskNamed(c)
-	if err != nil {
-		return seedbed.Receipt{}, err
+func readAttachment(c *fiber.Ctx, req *seedbed.Request) error {
+	to := &req.Volume.Attach
+	if err := server.Receive(c, to); err != nil {
+		return err
 	}
 	if to.Keep != nil && !*to.Keep { // removing the instance then removes the volume as well
-		if err := server.CallerOf(c).Need(seedbed.ActionDiskManage); err != nil {
-			return seedbed.Receipt{}, err
-		}
+		return server.CallerOf(c).Need(seedbed.ActionDiskManage)
 	}
-	return r.VolumeJobs.Attach(ctx, server.CallerOf(c).Project, n, to, o)
+	return nil
 }
 
-func (r *router) detachVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	n, err := diskNamed(c)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	return r.VolumeJobs.Detach(ctx, server.CallerOf(c).Project, n, strings.Clone(c.Query("instance")), o)
+func readDetachment(c *fiber.Ctx, req *seedbed.Request) error {
+	req.Volume.Attach.Instance = strings.Clone(c.Query("instance"))
+	return nil
 }
 
 // renameVolume renames a volume at once. A disk of an instance has no name of its own.

@@ -156,12 +156,15 @@ func (a *App) ShowPairs(err error, v any, pairs [][2]string) error {
 	return nil
 }
 
-// Confirmed makes a command ask for confirmation before it does anything, unless -y is given.
+// Confirmed makes a command ask for confirmation before it does anything, unless -y or --dry-run is given.
 // question has a verb such as %[1]s for each argument, or a single %s for all.
 func (a *App) Confirmed(question string, c *cobra.Command) *cobra.Command {
 	var yes bool
 	run := c.RunE
 	c.RunE = a.Do(func(_ context.Context, args []string) error {
+		if dry := c.Flags().Lookup("dry-run"); dry != nil && dry.Value.String() == "true" {
+			return run(c, args)
+		}
 		if !yes {
 			if err := absent(c, args); err != nil {
 				return err

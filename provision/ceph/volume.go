@@ -43,7 +43,11 @@ func (p *Pool) CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.
 				return seedbed.VolumeInfo{}, err
 			}
 			if have == nil {
-				have, err = p.makeVolume(ctx, s, want)
+				of := parent{}
+				if spec.Image != "" {
+					of = parent{rbdOf(roleImage, spec.Image), snapshot}
+				}
+				have, err = p.makeVolume(ctx, s, want, of)
 			}
 			if errors.Is(err, errTaken) { // perhaps another node was asked to make it too
 				have, err = p.look(ctx, s, roleVolume, spec.Name, "")
@@ -92,31 +96,28 @@ func whole(size seedbed.Bytes) seedbed.Bytes {
 	return (size + pooltag.Sector - 1) / pooltag.Sector * pooltag.Sector
 }
 
-func (p *Pool) makeVolume(ctx context.Context, s *session, t tag) (*tag, error) {
+func (p *Pool) makeVolume(ctx context.Context, s *session, t tag, of parent) (*tag, error) {
 	if err := p.need(s, 0); err != nil {
 		return nil, err
 	}
 	from := buildingName(p.cfg.Node)
 	done := p.making(from)
 	defer done()
-	made, err := p.cloneTo(ctx, s, from, t)
+	made, err := p.cloneTo(ctx, s, from, t, of)
 	if err != nil {
 		p.undo(s, from, t, err)
 	}
 	return made, err
 }
 
-func (p *Pool) cloneTo(ctx context.Context, s *session, from string, t tag) (*tag, error) {
+func (p *Pool) cloneTo(ctx context.Context, s *session, from string, t tag, of parent) (*tag, error) {
 	opts := rbd.NewRbdImageOptions()
 	defer opts.Destroy()
 	var err error
-	if t.Image == "" {
+	if of.image == "" {
 		err = rbd.CreateImage(s.io, from, uint64(t.Size), opts)
-	} else if err = opts.SetUint64(rbd.ImageOptionCloneFormat, 2); err == nil {
-		err = rbd.CloneImage(s.io, rbdOf(roleImage, t.Image), snapshot, s.io, from, opts)
-		if is(err, enoent) {
-			err = p.noImage(t.Image) // removed in the meantime
-		}
+	} else if err = s.clone(of, from, opts); t.Image != "" && is(err, enoent) {
+		err = p.noImage(t.Image) // removed in the meantime
 	}
 	if err == nil {
 		err = ctx.Err()

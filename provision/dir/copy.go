@@ -2,9 +2,12 @@ package dir
 
 import (
 	"context"
+	"fmt"
+	"os"
 
 	"seedbed"
 	"seedbed/provision/image"
+	"seedbed/provision/pooltag"
 )
 
 // private returns the source in a form that no other process can change. A copy is in building/.
@@ -12,4 +15,91 @@ import (
 func (p *Pool) private(ctx context.Context, src *image.Source, progress func(seedbed.Progress)) (context.Context, *image.Private, error) {
 	ctx, from, err := src.Private(ctx, p.building, p.need, progress)
 	return ctx, from, p.room(err)
+}
+
+// CopyVolume implements worker.Copier. The copy is a file of its own. It is made outside the pool's turn, while no domain has the other
+// volume's file open.
+func (p *Pool) CopyVolume(
+	ctx context.Context, job seedbed.JobID, spec seedbed.VolumeCopy, progress func(seedbed.Progress),
+) (seedbed.VolumeInfo, error) {
+	if err := pooltag.CheckCopy(spec); err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	if progress == nil {
+		progress = func(seedbed.Progress) {}
+	}
+	want := tag{Name: spec.Name, Job: job, Instance: spec.Instance, Project: spec.Project, From: spec.From, Flat: true, Size: int64(spec.Size)}
+	from, err := p.beginCopy(ctx, spec, want)
+	if err == nil && from != nil {
+		err = p.copyFile(ctx, *from, want, progress)
+	}
+	if err != nil {
+		return seedbed.VolumeInfo{}, fmt.Errorf("copy volume %s to %s in pool %s: %w", spec.From, spec.Name, p.name, err)
+	}
+	progress(seedbed.Progress{Done: spec.Size, Total: spec.Size})
+	return p.volume(&want), nil
+}
+
+// beginCopy returns the file that is to be copied, if there is space for that; nil if the copy exists.
+func (p *Pool) beginCopy(ctx context.Context, spec seedbed.VolumeCopy, want tag) (*image.Volume, error) {
+	if err := p.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer p.leave()
+	have, err := p.look(volumes, spec.Name)
+	if err != nil {
+		return nil, err
+	}
+	if have != nil {
+		return nil, have.CheckSame(p.name, want)
+	}
+	from, err := p.there(spec.From, spec.Of)
+	if err == nil {
+		err = from.CheckCopied(spec)
+	}
+	if err == nil {
+		err = p.mapper.Free(p.name, spec.From)
+	}
+	if err != nil {
+		return nil, err
+	}
+	file, takes := p.contents(from), cloneRoom
+	for _, path := range []string{file.Path, file.Backing} {
+		if path == "" {
+			continue
+		}
+		st, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		takes += image.Allocated(st)
+	}
+	return &file, p.need(takes)
+}
+
+// copyFile makes the volume of that tag from the file of another.
+func (p *Pool) copyFile(ctx context.Context, from image.Volume, want tag, progress func(seedbed.Progress)) error {
+	path, err := p.tempPath()
+	if err != nil {
+		return err
+	}
+	defer p.discard(path)
+	size := seedbed.Bytes(want.Size)
+	err = from.Copy(ctx, path, size, func(percent float64) {
+		progress(seedbed.Progress{Done: seedbed.Bytes(percent / 100 * float64(size)), Total: size})
+	})
+	if err != nil {
+		return p.room(err)
+	}
+	if err := p.enter(ctx); err != nil {
+		return err
+	}
+	defer p.leave()
+	if have, err := p.look(volumes, want.Name); err != nil || have != nil { // another call was faster
+		if err == nil {
+			err = have.CheckSame(p.name, want)
+		}
+		return err
+	}
+	return p.publish(path, volumes, 0o600, want)
 }

@@ -4,7 +4,9 @@ import "seedbed"
 
 // The effects on volumes.
 var (
-	CloneVolume   = Effect[seedbed.VolumeSpec, seedbed.VolumeInfo]{"clone-volume"}
+	CloneVolume = Effect[seedbed.VolumeSpec, seedbed.VolumeInfo]{"clone-volume"}
+	// CopyVolume makes a volume with the content of another one. RemoveSnapshot removes what it may leave on that one.
+	CopyVolume    = Effect[seedbed.VolumeCopy, seedbed.VolumeInfo]{"copy-volume"}
 	RemoveVolume  = Order[VolumeRef]{"remove-volume"}
 	ResizeVolume  = Effect[VolumeSize, seedbed.VolumeInfo]{"resize-volume"}
 	FlattenVolume = Effect[VolumeRef, seedbed.VolumeInfo]{"flatten-volume"}

@@ -106,7 +106,8 @@ func TestWire(t *testing.T) {
 		}
 	}
 	names := map[string]string{
-		CloneVolume.name: "clone-volume", CreateSnapshot.name: "create-snapshot", RemoveSnapshot.name: "remove-snapshot",
+		CloneVolume.name: "clone-volume", CopyVolume.name: "copy-volume",
+		CreateSnapshot.name: "create-snapshot", RemoveSnapshot.name: "remove-snapshot",
 		AdoptVolume.name: "adopt-volume", ReleaseVolume.name: "release-volume", ImportImage.name: "import-image",
 		DefineDomain.name: "define-domain", AdoptDomain.name: "adopt-domain", ReleaseDomain.name: "release-domain",
 		RunScript.name: "run-script", CheckDomain.name: "check-domain", RunHook.name: "run-hook",

@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"errors"
+	"os"
 	"strconv"
 	"strings"
 
@@ -65,6 +66,32 @@ func (v Volume) Flatten(ctx context.Context, progress func(percent float64)) err
 	}
 	return v.change(ctx, command.Command{Timeout: longTime, Stdout: &percents{report: progress},
 		Args: []string{"rebase", "-p", "-f", string(QCOW2), "-F", string(QCOW2), "-b", "", v.Path}})
+}
+
+// Copy writes what the disk contains to dst, a qcow2 file of that virtual size, which it creates and which depends on no other.
+// QEMU's own lock keeps domains out in the meantime. The data is not yet synced. It returns ErrInUse while a domain has the file
+// open, ErrFull if there is no space, and the errors of Header.
+func (v Volume) Copy(ctx context.Context, dst string, size seedbed.Bytes, progress func(percent float64)) error {
+	if _, err := v.Header(); err != nil {
+		return err
+	}
+	made, err := os.OpenFile(dst, os.O_CREATE|os.O_WRONLY, 0o600) // the tool may only write to what is there
+	if err == nil {
+		err = made.Close()
+	}
+	if err != nil {
+		return err
+	}
+	from := command.Confined{Write: []string{dst}, Read: []string{v.Path}}
+	if v.Backing != "" {
+		from.Read = append(from.Read, v.Backing)
+	}
+	_, err = command.Run(ctx, command.Command{Name: Tool, Timeout: longTime, Limits: changing, Confined: &from,
+		Stdout: &percents{report: progress}, Args: []string{"convert", "-p", "-f", string(QCOW2), "-O", string(QCOW2), v.Path, dst}})
+	if err != nil {
+		return used(err)
+	}
+	return Volume{Path: dst}.Resize(ctx, size)
 }
 
 // locked is the tool's message when another process has the file open.

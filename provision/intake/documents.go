@@ -19,7 +19,7 @@ type Serving struct {
 	Network string
 	// Placement configures how a node is chosen for an instance.
 	Placement placement.Config
-	// Pools are the pools that may hold volumes; nil if they are not known.
+	// Pools are the pools that may hold volumes, the default one first; nil if they are not known.
 	Pools []string
 	// VendorData is the installation's vendor-data; nil for none.
 	VendorData []byte

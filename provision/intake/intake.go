@@ -70,8 +70,8 @@ func New(store Store, serving Serving, stages func(*seedbed.Job) []string) *Inta
 // collision in a row points to another cause.
 const macDraws = 4
 
-// Submit accepts a request to create, remove, rebuild, start, stop or reboot an instance, to add, remove or change a NIC of it, or to take,
-// remove or restore a snapshot of it. delivery
+// Submit accepts a request to create, remove, rebuild, start, stop or reboot an instance, to add, remove or change a NIC of it, to take,
+// remove or restore a snapshot of it, or to make, remove or change a volume (changeVolume). delivery
 // is the webhook that carried the request, or nil. The job is durable once Submit returns without
 // error. A repeated delivery returns its first receipt, even if the request could no longer be
 // accepted. Errors: seedbed.ErrInvalid for a wrong name, profile or parameter, ErrExists with the
@@ -96,6 +96,13 @@ func (in *Intake) Submit(ctx context.Context, req seedbed.Request, delivery *see
 }
 
 func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
+	var err error
+	if _, ok := seedbed.VolumeActions()[req.Action]; ok {
+		if req.JobOptions, err = in.resolve(ctx, req.Project, req.JobOptions); err != nil {
+			return seedbed.Receipt{}, err
+		}
+		return in.changeVolume(ctx, req, delivery)
+	}
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
 		return seedbed.Receipt{}, err
 	}
@@ -109,7 +116,6 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s has no param node: an instance stays where it is",
 			seedbed.Clip(req.Action))
 	}
-	var err error
 	if req.JobOptions, err = in.resolve(ctx, req.Project, req.JobOptions); err != nil {
 		return seedbed.Receipt{}, err
 	}
@@ -135,7 +141,7 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 	}
 	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid,
 		"action %q is unknown: expected create, remove, rebuild, start, stop, reboot, nic-add, nic-remove, nic-set, snapshot, "+
-			"snapshot-remove or snapshot-restore", seedbed.Clip(req.Action))
+			"snapshot-remove, snapshot-restore or an action on a volume", seedbed.Clip(req.Action))
 }
 
 func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (receipt seedbed.Receipt, err error) {

@@ -13,7 +13,7 @@ import (
 	"seedbed"
 )
 
-// Plan returns what a create, a rebuild, a change of a NIC or a job on a snapshot would make as things are now, and
+// Plan returns what a create, a rebuild, a change of a NIC or volume or a job on a snapshot would make as things are now, and
 // why it would not be accepted. It writes nothing. It returns an error only if the store fails.
 func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
 	req.Project = cmp.Or(req.Project, seedbed.DefaultProject)
@@ -25,6 +25,9 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	}
 	if _, ok := seedbed.SnapshotActions()[req.Action]; ok {
 		return in.planSnapshot(ctx, req)
+	}
+	if _, ok := seedbed.VolumeActions()[req.Action]; ok {
+		return in.planVolume(ctx, req)
 	}
 	p := seedbed.Plan{Project: req.Project, Name: req.Name, Profile: req.Profile, Node: req.Node,
 		Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}

@@ -6,104 +6,207 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"seedbed"
 )
 
-// AddVolume accepts a request to make a volume that no instance has. Errors: seedbed.ErrInvalid for a wrong name, size, pool or image,
-// ErrExists for a name in use, ErrForbidden if the quota of the project does not allow it.
-func (in *Intake) AddVolume(ctx context.Context, req seedbed.VolumeRequest, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	req.Project = cmp.Or(req.Project, seedbed.DefaultProject)
+// volumeWork is the job that a request about a volume asks for.
+type volumeWork struct {
+	seedbed.Acceptance
+	// becomes is the volume as the job makes it; without an ID if the job removes it.
+	becomes seedbed.ProjectVolume
+	// grows is by how much it grows in its pool.
+	grows seedbed.Bytes
+	// inst is the instance that has it, before or after the job, and image or from what it is made from; zero if there is none.
+	inst  seedbed.Instance
+	image seedbed.Image
+	from  seedbed.ProjectVolume
+}
+
+// changeVolume accepts a request to make, remove, resize, limit, attach or detach a volume of a project. Errors: seedbed.ErrNotFound;
+// ErrInvalid for a wrong name, size, limit, pool or image, and if nothing would change; ErrExists for a name in use; ErrInUse while an
+// instance has a volume that the job needs for itself, or a job works on either; ErrConflict for a disk that was made with an instance, for
+// an instance that is neither running nor stopped, and for one whose node does not reach the volume; ErrForbidden if a quota does not allow
+// it.
+func (in *Intake) changeVolume(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
+	w, err := in.volumeWork(ctx, req)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	if w.Warnings, err = in.room(ctx, w.Job.Node, w.growth(), false); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	w.Delivery = delivery
+	return in.store.Accept(ctx, w.Acceptance)
+}
+
+// growth returns by how much the volume grows in its pool.
+func (w volumeWork) growth() map[string]seedbed.Bytes {
+	if w.grows == 0 {
+		return nil
+	}
+	return map[string]seedbed.Bytes{w.becomes.Pool: w.grows}
+}
+
+// volumeWork returns the job of a request about a volume.
+func (in *Intake) volumeWork(ctx context.Context, req seedbed.Request) (volumeWork, error) {
 	if err := seedbed.CheckName("volume", req.Name); err != nil {
-		return seedbed.Receipt{}, err
+		return volumeWork{}, err
 	}
-	if seedbed.IsTenant(ctx) && req.Node != "" {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrForbidden, "a node is chosen from the default project only: expected none")
+	if req.Action == seedbed.DoVolumeAdd {
+		return in.newVolume(ctx, req)
 	}
-	if req.Size == 0 && req.Image == "" {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "volume %q: the size is missing: expected one, such as 10GiB, or an image",
-			req.Name)
+	v, err := in.store.ProjectVolume(ctx, req.Project, req.Name)
+	if err == nil {
+		err = v.CheckOwn()
 	}
-	if req.Size != 0 {
-		if err := seedbed.CheckDisk("size", req.Size); err != nil {
-			return seedbed.Receipt{}, err
+	if err != nil {
+		return volumeWork{}, err
+	}
+	switch req.Action {
+	case seedbed.DoVolumeRemove:
+		job, err := in.volumeJob(ctx, v, req)
+		return volumeWork{Acceptance: seedbed.Acceptance{Job: job}}, err
+	case seedbed.DoVolumeResize:
+		return in.largerVolume(ctx, v, req)
+	case seedbed.DoVolumeSet:
+		return in.limitedVolume(ctx, v, req)
+	case seedbed.DoVolumeDetach:
+		return in.detach(ctx, v, req)
+	}
+	return in.attach(ctx, v, req)
+}
+
+// newVolume returns the job that makes a volume which no instance has.
+func (in *Intake) newVolume(ctx context.Context, req seedbed.Request) (w volumeWork, err error) {
+	add := req.Volume.Add
+	if seedbed.IsTenant(ctx) && add.Node != "" {
+		return w, seedbed.Errorf(seedbed.ErrForbidden, "a node is chosen from the default project only: expected none")
+	}
+	switch {
+	case add.Size == 0 && add.Image == "" && add.From == "":
+		return w, seedbed.Errorf(seedbed.ErrInvalid, "volume %q: the size is missing: expected one, such as 10GiB, or an image", req.Name)
+	case add.From != "" && add.Image+add.Node != "":
+		return w, seedbed.Errorf(seedbed.ErrInvalid, "volume %q: from cannot be given with an image or a node: the copy is where %s is", req.Name,
+			seedbed.Clip(add.From))
+	}
+	if add.Size != 0 {
+		if err := seedbed.CheckDisk("size", add.Size); err != nil {
+			return w, err
 		}
 	}
-	if err := req.IOLimits.Check(); err != nil {
-		return seedbed.Receipt{}, err
+	if err := add.IOLimits.Check(); err != nil {
+		return w, err
 	}
-	v := seedbed.ProjectVolume{ID: seedbed.NewVolumeID(), Project: req.Project, Name: req.Name, Size: req.Size, IOLimits: req.IOLimits}
-	size := req.Size
-	if req.Image != "" {
-		image, err := in.imageOf(ctx, req)
-		if err != nil {
-			return seedbed.Receipt{}, err
+	v := seedbed.ProjectVolume{ID: seedbed.NewVolumeID(), Project: req.Project, Name: req.Name, Size: add.Size, IOLimits: add.IOLimits}
+	w.grows = add.Size
+	if add.Image != "" {
+		if w.image, err = in.imageOf(ctx, req.Project, add); err != nil {
+			return w, err
 		}
-		req.Pool = cmp.Or(req.Pool, image.Pool)
-		v.Image, size = image.Name, cmp.Or(req.Size, image.Size)
-		if image.Node != "" && req.Node == "" && image.Pool == req.Pool { // unless the pool is shared, only that node has the image
-			if req.Node, err = in.placer.Keeper(ctx, image); err != nil {
-				return seedbed.Receipt{}, unheld(ctx, req.Pool, err)
+		add.Pool = cmp.Or(add.Pool, w.image.Pool)
+		v.Image, w.grows = w.image.Name, cmp.Or(add.Size, w.image.Size)
+		if w.image.Node != "" && add.Node == "" && w.image.Pool == add.Pool { // unless the pool is shared, only that node has the image
+			if add.Node, err = in.placer.Keeper(ctx, w.image); err != nil {
+				return w, unheld(ctx, add.Pool, err)
 			}
 		}
 	}
-	if err := seedbed.CheckName("pool", req.Pool); err != nil {
-		return seedbed.Receipt{}, err
+	if add.From != "" {
+		if w.from, err = in.sourceOf(ctx, req.Project, add.From); err != nil {
+			return w, err
+		}
+		add.Pool, add.Node, w.grows = cmp.Or(add.Pool, w.from.Pool), w.from.Node, cmp.Or(add.Size, w.from.Size)
 	}
-	v.Pool = req.Pool
-	node, err := in.placer.Holder(ctx, req.Pool, req.Node)
+	if add.Pool == "" && len(in.serving.Pools) > 0 {
+		add.Pool = in.serving.Pools[0]
+	}
+	v.Pool = add.Pool
+	if err := seedbed.CheckName("pool", v.Pool); err != nil {
+		return w, err
+	}
+	node, err := in.placer.Holder(ctx, v.Pool, add.Node)
 	if err != nil {
-		return seedbed.Receipt{}, unheld(ctx, req.Pool, err)
+		return w, unheld(ctx, v.Pool, err)
 	}
-	warnings, err := in.room(ctx, node, map[string]seedbed.Bytes{req.Pool: size}, false)
-	if err != nil {
-		return seedbed.Receipt{}, err
+	var spec json.RawMessage
+	if f := w.from; f.Name != "" {
+		source := seedbed.VolumeSource{ID: f.ID, Name: f.Name, Volume: f.Volume, Owner: f.Owner}
+		if spec, err = specOf(req, seedbed.VolumeJob{ID: v.ID, Name: v.Name, From: &source}); err != nil {
+			return w, err
+		}
 	}
-	return in.store.Accept(ctx, seedbed.Acceptance{Volume: &v, Warnings: warnings,
-		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobVolumeAdd, State: seedbed.JobQueued, Project: req.Project, Subject: req.Name,
-			Node: node, Pool: req.Pool, JobOptions: o}})
+	w.becomes = v
+	w.becomes.Size, w.becomes.State = w.grows, seedbed.VolumeFree
+	w.Acceptance = seedbed.Acceptance{Volume: &v,
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobVolumeAdd, State: seedbed.JobQueued, Project: req.Project,
+			Subject: req.Name, Node: node, Pool: v.Pool, JobOptions: req.JobOptions, Spec: spec}}
+	return w, nil
 }
 
-// imageOf returns the image that a new volume is to be a clone of.
-func (in *Intake) imageOf(ctx context.Context, req seedbed.VolumeRequest) (image seedbed.Image, err error) {
-	qualified, err := in.store.Resolve(ctx, seedbed.PublishedImage, req.Project, req.Image)
-	if err == nil {
-		image, err = in.store.Image(ctx, qualified)
+// sourceOf returns the volume that a request means with the name of a volume, or with INSTANCE:INDEX. It returns ErrConflict for one that
+// only its instance can read now.
+func (in *Intake) sourceOf(ctx context.Context, project, from string) (v seedbed.ProjectVolume, err error) {
+	var inst seedbed.Instance
+	if instance, index, ofInstance := strings.Cut(from, ":"); ofInstance {
+		if inst, err = in.instanceNamed(ctx, project, instance); err != nil {
+			return v, err
+		}
+		at := slices.IndexFunc(inst.Volumes, func(d seedbed.Volume) bool { return strconv.Itoa(d.Index) == index })
+		if at < 0 {
+			return v, seedbed.Errorf(seedbed.ErrNotFound, "instance %q has no disk %q: expected a number of seedbed vm show", inst.Name,
+				seedbed.Clip(index))
+		}
+		d := inst.Volumes[at]
+		v = seedbed.ProjectVolume{Project: project, Name: from, Pool: d.Pool, Volume: d.Name, Owner: inst.ID, Instance: inst.ID,
+			Holder: inst.Name, Node: inst.Node, State: seedbed.VolumeAttached, Size: d.Size}
+	} else {
+		if err := seedbed.CheckName("volume", from); err != nil {
+			return v, err
+		}
+		if v, err = in.store.ProjectVolume(ctx, project, from); err == nil && v.Holder != "" {
+			inst, err = in.instanceNamed(ctx, project, v.Holder)
+		}
+		if err != nil {
+			return v, err
+		}
 	}
-	if errors.Is(err, seedbed.ErrNotFound) {
-		err = seedbed.Errorf(seedbed.ErrInvalid, "image %q does not exist: expected one of seedbed image list", seedbed.Clip(req.Image))
+	if inst.State != seedbed.InstanceRunning {
+		return v, nil
 	}
-	return image, err
-}
-
-// ownVolume returns the volume of a project with that name. It refuses a disk that was made with an instance.
-func (in *Intake) ownVolume(ctx context.Context, project, name string) (seedbed.ProjectVolume, error) {
-	if err := seedbed.CheckName("volume", name); err != nil {
-		return seedbed.ProjectVolume{}, err
-	}
-	v, err := in.store.ProjectVolume(ctx, project, name)
-	if err == nil {
-		err = v.CheckOwn()
+	info, known, err := in.placer.Room(ctx, inst.Node, v.Pool)
+	if err == nil && known && info.Type == seedbed.PoolDir {
+		err = seedbed.Errorf(seedbed.ErrConflict, "instance %q is running, and a volume in the directory pool %q can only be copied while it is "+
+			"off (seedbed vm stop %s)", inst.Name, v.Pool, inst.Name)
 	}
 	return v, err
 }
 
-// RemoveVolume accepts a request to remove a volume. Errors: seedbed.ErrNotFound, ErrInUse while an instance has it or a job works on
-// it, ErrConflict for a disk that was made with an instance.
-func (in *Intake) RemoveVolume(ctx context.Context, project, name string, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	v, err := in.ownVolume(ctx, project, name)
-	if err != nil {
-		return seedbed.Receipt{}, err
+func (in *Intake) instanceNamed(ctx context.Context, project, name string) (seedbed.Instance, error) {
+	n := seedbed.Named(project, name)
+	if err := n.Check(); err != nil {
+		return seedbed.Instance{}, err
 	}
-	job, err := in.volumeJob(ctx, v, seedbed.JobVolumeRemove, o)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
+	return in.store.InstanceByName(ctx, n)
 }
 
-// volumeJob returns a job on a volume that no instance has.
-func (in *Intake) volumeJob(ctx context.Context, v seedbed.ProjectVolume, kind seedbed.JobKind, o seedbed.JobOptions) (seedbed.Job, error) {
+// imageOf returns the image that a new volume is to be a clone of.
+func (in *Intake) imageOf(ctx context.Context, project string, add seedbed.VolumeRequest) (image seedbed.Image, err error) {
+	qualified, err := in.store.Resolve(ctx, seedbed.PublishedImage, project, add.Image)
+	if err == nil {
+		image, err = in.store.Image(ctx, qualified)
+	}
+	if errors.Is(err, seedbed.ErrNotFound) {
+		err = seedbed.Errorf(seedbed.ErrInvalid, "image %q does not exist: expected one of seedbed image list", seedbed.Clip(add.Image))
+	}
+	return image, err
+}
+
+// volumeJob returns the job of a request about a volume that no instance has.
+func (in *Intake) volumeJob(ctx context.Context, v seedbed.ProjectVolume, req seedbed.Request) (seedbed.Job, error) {
 	node := v.Node
 	if node == "" {
 		var err error
@@ -111,97 +214,90 @@ func (in *Intake) volumeJob(ctx context.Context, v seedbed.ProjectVolume, kind s
 			return seedbed.Job{}, unheld(ctx, v.Pool, err)
 		}
 	}
-	return seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, State: seedbed.JobQueued, Project: v.Project, Subject: v.Name, Node: node,
-		Pool: v.Pool, JobOptions: o}, nil
+	return seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.VolumeActions()[req.Action], State: seedbed.JobQueued, Project: v.Project,
+		Subject: v.Name, Node: node, Pool: v.Pool, JobOptions: req.JobOptions}, nil
 }
 
-// ResizeVolume accepts a request to make a volume larger, whether an instance has it or not. Errors: seedbed.ErrNotFound, ErrInvalid for a
-// size that is out of range or not larger, ErrInUse while a job works on the volume or on its instance, ErrConflict for a disk that was
-// made with an instance, and for an instance that is neither running nor stopped, ErrForbidden if a quota does not allow it.
-func (in *Intake) ResizeVolume(
-	ctx context.Context, project, name string, req seedbed.VolumeResize, o seedbed.JobOptions,
-) (seedbed.Receipt, error) {
-	v, err := in.ownVolume(ctx, project, name)
-	if err == nil {
-		err = v.CheckLarger(req.Size)
+// largerVolume returns the job that makes a volume larger, whether an instance has it or not.
+func (in *Intake) largerVolume(ctx context.Context, v seedbed.ProjectVolume, req seedbed.Request) (volumeWork, error) {
+	size := req.Volume.Resize.Size
+	if err := v.CheckLarger(size); err != nil {
+		return volumeWork{}, err
 	}
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	job, err := in.onVolume(ctx, v, seedbed.JobVolumeResize, o)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	warnings, err := in.room(ctx, job.Node, map[string]seedbed.Bytes{v.Pool: req.Size - v.Size}, false)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	if job.Spec, err = json.Marshal(seedbed.VolumeJob{ID: v.ID, Name: v.Name, Size: req.Size}); err != nil {
-		return seedbed.Receipt{}, fmt.Errorf("encode the resize of %s: %w", v.Name, err)
-	}
-	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Warnings: warnings})
+	w, err := in.onVolume(ctx, v, req, seedbed.VolumeJob{ID: v.ID, Name: v.Name, Size: size})
+	w.grows, w.becomes.Size = size-v.Size, size
+	return w, err
 }
 
-// SetVolume accepts a request to change how fast a volume may be, whether an instance has it or not. Errors: seedbed.ErrNotFound,
-// ErrInvalid for limits out of range or that exclude each other, and if nothing would change, and otherwise those of ResizeVolume.
-func (in *Intake) SetVolume(
-	ctx context.Context, project, name string, change seedbed.VolumeLimits, o seedbed.JobOptions,
-) (seedbed.Receipt, error) {
-	v, err := in.ownVolume(ctx, project, name)
-	if err == nil {
-		_, err = change.Of(v.IOLimits)
-	}
+// limitedVolume returns the job that changes how fast a volume may be, whether an instance has it or not.
+func (in *Intake) limitedVolume(ctx context.Context, v seedbed.ProjectVolume, req seedbed.Request) (volumeWork, error) {
+	change := req.Volume.Set
+	next, err := change.Of(v.IOLimits)
 	if err != nil {
-		return seedbed.Receipt{}, err
+		return volumeWork{}, err
 	}
-	job, err := in.onVolume(ctx, v, seedbed.JobVolumeSet, o)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	if job.Spec, err = json.Marshal(seedbed.VolumeJob{ID: v.ID, Name: v.Name, Set: &change}); err != nil {
-		return seedbed.Receipt{}, fmt.Errorf("encode the limits of %s: %w", v.Name, err)
-	}
-	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
+	w, err := in.onVolume(ctx, v, req, seedbed.VolumeJob{ID: v.ID, Name: v.Name, Set: &change})
+	w.becomes.IOLimits = next
+	return w, err
 }
 
 // onVolume returns a job on a volume: one of the instance that has it, if any does.
-func (in *Intake) onVolume(ctx context.Context, v seedbed.ProjectVolume, kind seedbed.JobKind, o seedbed.JobOptions) (seedbed.Job, error) {
-	if v.Holder == "" {
-		return in.volumeJob(ctx, v, kind, o)
+func (in *Intake) onVolume(
+	ctx context.Context, v seedbed.ProjectVolume, req seedbed.Request, spec seedbed.VolumeJob,
+) (w volumeWork, err error) {
+	if v.Holder != "" {
+		return in.onHolder(ctx, v, v.Holder, req, spec)
 	}
-	inst, err := in.instanceNamed(ctx, v.Project, v.Holder)
-	if err != nil {
-		return seedbed.Job{}, err
+	w.becomes = v
+	if w.Job, err = in.volumeJob(ctx, v, req); err != nil {
+		return w, err
 	}
-	return jobOn(inst, kind, o), nil
+	w.Job.Spec, err = specOf(req, spec)
+	return w, err
 }
 
-// Attach accepts a request to attach a volume to an instance of its project. Errors: seedbed.ErrNotFound, ErrInUse while an instance
-// has it or a job works on either, ErrConflict for a volume that the instance's node does not reach, and for an instance that is
-// neither running nor stopped.
-func (in *Intake) Attach(ctx context.Context, project, name string, to seedbed.Attachment, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	v, err := in.ownVolume(ctx, project, name)
-	if err != nil {
-		return seedbed.Receipt{}, err
+// onHolder returns a job on a volume and the instance of its project that has it, or is to have it.
+func (in *Intake) onHolder(
+	ctx context.Context, v seedbed.ProjectVolume, holder string, req seedbed.Request, spec seedbed.VolumeJob,
+) (w volumeWork, err error) {
+	if w.inst, err = in.instanceNamed(ctx, v.Project, holder); err != nil {
+		return w, err
 	}
+	w.becomes, w.Job = v, jobOn(w.inst, seedbed.VolumeActions()[req.Action], req.JobOptions)
+	w.Job.Spec, err = specOf(req, spec)
+	return w, err
+}
+
+func specOf(req seedbed.Request, spec seedbed.VolumeJob) (json.RawMessage, error) {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		err = fmt.Errorf("encode the %s of %s: %w", req.Action, spec.Name, err)
+	}
+	return text, err
+}
+
+// attach returns the job that attaches a volume to an instance of its project.
+func (in *Intake) attach(ctx context.Context, v seedbed.ProjectVolume, req seedbed.Request) (w volumeWork, err error) {
+	to := req.Volume.Attach
 	if to.Bus, err = seedbed.CheckBus(to.Bus); err != nil {
-		return seedbed.Receipt{}, err
+		return w, err
 	}
 	if to.Instance == "" {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "volume %q: the instance to attach it to is missing", v.Name)
-	}
-	inst, err := in.instanceNamed(ctx, project, to.Instance)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	if node, err := in.hasPool(ctx, inst.Node, v.Pool); err != nil {
-		return seedbed.Receipt{}, err
-	} else if !node {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "the node of instance %q does not have the pool %q of volume %q",
-			inst.Name, v.Pool, v.Name)
+		return w, seedbed.Errorf(seedbed.ErrInvalid, "volume %q: the instance to attach it to is missing", v.Name)
 	}
 	keep := to.Keep == nil || *to.Keep
-	return in.attachment(ctx, inst, seedbed.JobAttach, seedbed.VolumeJob{ID: v.ID, Name: v.Name, Bus: to.Bus, Keep: keep}, o)
+	w, err = in.onHolder(ctx, v, to.Instance, req, seedbed.VolumeJob{ID: v.ID, Name: v.Name, Bus: to.Bus, Keep: keep})
+	if err != nil {
+		return w, err
+	}
+	if node, err := in.hasPool(ctx, w.inst.Node, v.Pool); err != nil {
+		return w, err
+	} else if !node {
+		return w, seedbed.Errorf(seedbed.ErrConflict, "the node of instance %q does not have the pool %q of volume %q", w.inst.Name, v.Pool,
+			v.Name)
+	}
+	w.becomes.Bus, w.becomes.Keep = to.Bus, keep
+	return w, nil
 }
 
 // hasPool reports whether a node has a pool. One that has not reported yet may have it.
@@ -214,41 +310,73 @@ func (in *Intake) hasPool(ctx context.Context, node, pool string) (bool, error) 
 	return !reported, err
 }
 
-// Detach accepts a request to take a volume from the instance that has it. An instance that is named must be that one. Errors:
-// seedbed.ErrNotFound, ErrConflict for a volume that is not attached, and otherwise those of Attach.
-func (in *Intake) Detach(ctx context.Context, project, name, instance string, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	v, err := in.ownVolume(ctx, project, name)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	switch {
+// detach returns the job that takes a volume from the instance that has it. An instance that is named must be that one.
+func (in *Intake) detach(ctx context.Context, v seedbed.ProjectVolume, req seedbed.Request) (volumeWork, error) {
+	switch instance := req.Volume.Attach.Instance; {
 	case v.Holder == "":
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "volume %q is not attached to an instance: it is %s", v.Name, v.State)
+		return volumeWork{}, seedbed.Errorf(seedbed.ErrConflict, "volume %q is not attached to an instance: it is %s", v.Name, v.State)
 	case instance != "" && instance != v.Holder:
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "volume %q is not attached to instance %q: instance %q has it", v.Name,
+		return volumeWork{}, seedbed.Errorf(seedbed.ErrConflict, "volume %q is not attached to instance %q: instance %q has it", v.Name,
 			seedbed.Clip(instance), v.Holder)
 	}
-	inst, err := in.instanceNamed(ctx, project, v.Holder)
+	return in.onHolder(ctx, v, v.Holder, req, seedbed.VolumeJob{ID: v.ID, Name: v.Name})
+}
+
+// planVolume returns what a job on a volume would make of it, and why it would not be accepted.
+func (in *Intake) planVolume(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
+	p := seedbed.Plan{Project: req.Project, Name: req.Name, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
+	p.Stages = in.stages(&seedbed.Job{Kind: seedbed.VolumeActions()[req.Action]})
+	w, err := in.volumeWork(ctx, req)
 	if err != nil {
-		return seedbed.Receipt{}, err
+		return p, note(&p, err)
 	}
-	return in.attachment(ctx, inst, seedbed.JobDetach, seedbed.VolumeJob{ID: v.ID, Name: v.Name}, o)
+	p.Stages = in.stages(&w.Job)
+	if p.Node = w.Job.Node; seedbed.IsTenant(ctx) {
+		p.Node = ""
+	}
+	if v := w.becomes; v.ID != "" {
+		p.Image, p.Volumes = v.Image, []seedbed.Volume{{Pool: v.Pool, Size: v.Size, Image: v.Image}}
+		if w.from.Name != "" {
+			p.Notes = append(p.Notes, "it becomes a copy of volume "+w.from.Name)
+		}
+		if limits := v.IOLimits.String(); limits != "" {
+			p.Notes = append(p.Notes, "it may do "+limits)
+		}
+	}
+	if err := note(&p, in.volumeProblem(ctx, req, w)); err != nil {
+		return p, err
+	}
+	if s := w.inst.State; w.inst.ID != "" && s != seedbed.InstanceRunning && s != seedbed.InstanceStopped {
+		p.Problems = append(p.Problems, fmt.Sprintf("instance %q is %s: it must be running or stopped", w.inst.Name, s))
+	}
+	if req.Action == seedbed.DoVolumeDetach && w.inst.State == seedbed.InstanceRunning {
+		p.Notes = append(p.Notes, "the guest runs, and must let go of the volume")
+	}
+	notes, err := in.room(ctx, w.Job.Node, w.growth(), false)
+	p.Notes = append(p.Notes, notes...)
+	return p, err
 }
 
-func (in *Intake) instanceNamed(ctx context.Context, project, name string) (seedbed.Instance, error) {
-	n := seedbed.Named(project, name)
-	if err := n.Check(); err != nil {
-		return seedbed.Instance{}, err
+// volumeProblem returns why the store would not accept a job on a volume, as things are now.
+func (in *Intake) volumeProblem(ctx context.Context, req seedbed.Request, w volumeWork) error {
+	v, err := in.store.ProjectVolume(ctx, req.Project, req.Name)
+	switch {
+	case req.Action == seedbed.DoVolumeAdd && (errors.Is(err, seedbed.ErrNotFound) || err == nil && v.ID == ""):
+		switch {
+		case w.from.Name != "":
+			return w.from.CheckCopy(w.becomes.Pool, req.Volume.Add.Size)
+		case w.image.Name == "":
+			return nil
+		}
+		return w.image.CheckClone(w.becomes.Pool, req.Volume.Add.Size)
+	case err != nil:
+		return err
+	case req.Action == seedbed.DoVolumeAdd:
+		return seedbed.Errorf(seedbed.ErrExists, "volume %q exists already: choose another name (seedbed volume list)", v.Name)
+	case req.Action == seedbed.DoVolumeRemove:
+		return v.CheckIdle()
+	case req.Action == seedbed.DoVolumeAttach:
+		return v.CheckAttach(w.inst)
 	}
-	return in.store.InstanceByName(ctx, n)
-}
-
-// attachment accepts a job that attaches or detaches a volume.
-func (in *Intake) attachment(ctx context.Context, inst seedbed.Instance, kind seedbed.JobKind, spec seedbed.VolumeJob,
-	o seedbed.JobOptions) (r seedbed.Receipt, err error) {
-	job := jobOn(inst, kind, o)
-	if job.Spec, err = json.Marshal(spec); err != nil {
-		return r, fmt.Errorf("encode the %s of %s: %w", kind, spec.Name, err)
-	}
-	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
+	return nil
 }

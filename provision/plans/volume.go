@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"seedbed"
 	"seedbed/provision/effects"
@@ -14,7 +15,8 @@ import (
 
 // volumeAddPlan makes a volume that no instance has.
 func (t *task) volumeAddPlan() engine.Plan {
-	return engine.Plan{Stages: []engine.Stage{{Name: "make-volume", Run: t.makeVolume, Undo: t.unmakeVolume, Made: t.madeVolume}}}
+	return engine.Plan{Stages: []engine.Stage{
+		{Name: "make-volume", Run: t.makeVolume, Undo: t.unmakeVolume, Limit: t.makingLimit, Made: t.madeVolume}}}
 }
 
 // volumeRemovePlan removes a volume that no instance has. It is never undone, and can be requested again.
@@ -74,10 +76,26 @@ func (t *task) volume(ctx context.Context) (v seedbed.ProjectVolume, err error) 
 	return v, nil
 }
 
+// makingLimit returns the time limit of a stage that makes a volume. A copy takes as long as flattening.
+func (t *task) makingLimit(context.Context) time.Duration {
+	limit := t.StageLimit("make-volume")
+	if spec, err := t.volumeSpec(); err == nil && spec.From != nil {
+		limit = max(limit, t.StageLimit("flatten"))
+	}
+	return limit
+}
+
 func (t *task) makeVolume(ctx context.Context) error {
 	v, err := t.volume(ctx)
 	if err != nil {
 		return err
+	}
+	spec, err := t.volumeSpec()
+	if err != nil {
+		return err
+	}
+	if spec.From != nil {
+		return t.copyVolume(ctx, v, *spec.From)
 	}
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		_, err := effects.CloneVolume.Do(ctx, t.Worker(), call, seedbed.VolumeSpec{
@@ -91,12 +109,47 @@ func (t *task) makeVolume(ctx context.Context) error {
 	return nil
 }
 
+// copyVolume makes the volume a copy of another one.
+func (t *task) copyVolume(ctx context.Context, v seedbed.ProjectVolume, from seedbed.VolumeSource) error {
+	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		_, err := effects.CopyVolume.Do(ctx, t.Worker(), call, seedbed.VolumeCopy{
+			VolumeSpec: seedbed.VolumeSpec{Pool: v.Pool, Name: v.Volume, Instance: v.Owner, Project: v.Project, Size: v.Size},
+			From:       from.Volume, Of: from.Owner, Snapshot: t.copySnapshot()}, effects.OnProgress(t.percent("copying")))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("copy volume %s: %w", from.Name, err)
+	}
+	t.Event("info", 100, "volume %s is ready (%s in pool %s, a copy of %s)", v.Name, v.Size, v.Pool, from.Name)
+	return nil
+}
+
+// copySnapshot is the name of the snapshot that a driver may take of what the job copies.
+func (t *task) copySnapshot() string { return "copy-" + t.Ref.ID.Short() }
+
 func (t *task) unmakeVolume(ctx context.Context) error {
 	v, err := t.volume(ctx)
 	if err != nil {
 		return err
 	}
-	return t.dropVolumes(ctx, seedbed.Instance{ID: v.Owner, Volumes: []seedbed.Volume{{Pool: v.Pool, Name: v.Volume}}})
+	spec, err := t.volumeSpec()
+	if err != nil {
+		return err
+	}
+	err = t.dropVolumes(ctx, seedbed.Instance{ID: v.Owner, System: seedbed.System{DiskCopy: spec.From != nil},
+		Volumes: []seedbed.Volume{{Pool: v.Pool, Name: v.Volume}}})
+	if err != nil || spec.From == nil {
+		return err
+	}
+	point := seedbed.SnapshotSpec{Pool: v.Pool, Volume: spec.From.Volume, Instance: spec.From.Owner, Name: t.copySnapshot()}
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: point, Of: t.Ref.ID})
+	})
+	if err != nil {
+		return engine.Left(seedbed.OrphanSnapshot, v.Pool, point.Volume+"@"+point.Name,
+			fmt.Errorf("end the copying of %s: %w", spec.From.Name, err))
+	}
+	return nil
 }
 
 func (t *task) madeVolume(ctx context.Context) []seedbed.Orphan {

@@ -38,3 +38,25 @@ func (t *Tag) CloneSize(spec seedbed.VolumeSpec) (seedbed.Bytes, error) {
 	}
 	return spec.Size, nil
 }
+
+// CheckCopy is CheckSpec for a volume that becomes a copy of another one.
+func CheckCopy(spec seedbed.VolumeCopy) error {
+	if err := CheckSpec(spec.VolumeSpec); err != nil {
+		return err
+	}
+	if err := seedbed.CheckName("volume", spec.From); err != nil {
+		return err
+	}
+	if spec.Image != "" || spec.Name == spec.From {
+		return seedbed.Errorf(seedbed.ErrInvalid, "volume %s cannot be a copy of %s: expected another volume, and no image", spec.Name, spec.From)
+	}
+	return seedbed.CheckName("snapshot", spec.Snapshot)
+}
+
+// CheckCopied returns ErrInvalid if the volume does not fit into a copy of that spec.
+func (t *Tag) CheckCopied(spec seedbed.VolumeCopy) error {
+	if seedbed.Bytes(t.Size) <= spec.Size {
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrInvalid, "disk size %s is smaller than volume %s, which has %s", spec.Size, t.Name, seedbed.Bytes(t.Size))
+}

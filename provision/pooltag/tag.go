@@ -28,6 +28,7 @@ type Tag struct {
 	// empty in tags of releases without projects, which ignore it when they read a tag.
 	Project  string           `json:"project,omitempty"`
 	Image    string           `json:"image,omitempty"`    // of which the volume is a clone
+	From     string           `json:"from,omitempty"`     // the volume of which it is a copy
 	Size     int64            `json:"size"`               // virtual, in bytes
 	Format   string           `json:"format,omitempty"`   // of the file from which an image was imported
 	SHA256   string           `json:"sha256,omitempty"`   // of that file
@@ -88,8 +89,8 @@ func Parse(what, stored string) (*Tag, error) {
 		Version)
 }
 
-// Clone reports whether the volume reads blocks that it has not written from its image.
-func (t *Tag) Clone() bool { return t.Image != "" && !t.Flat }
+// Clone reports whether the volume reads blocks that it has not written from its image, or from the volume of which it becomes a copy.
+func (t *Tag) Clone() bool { return t.Image+t.From != "" && !t.Flat }
 
 // Grow sets the size of a volume.
 func (t *Tag) Grow(size seedbed.Bytes) {
@@ -125,6 +126,9 @@ func (t *Tag) CheckInstance(pool string, id seedbed.InstanceID) error {
 func (t *Tag) CheckSame(pool string, want Tag) error {
 	if err := t.CheckInstance(pool, want.Instance); err != nil {
 		return err
+	}
+	if t.From != want.From {
+		return seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s exists as a copy of %q, not of %q", t.Name, pool, t.From, want.From)
 	}
 	if t.Image != want.Image && !(t.Flat && want.Image == "") || !t.had(want.Size) {
 		return seedbed.Errorf(seedbed.ErrConflict, "volume %s in pool %s exists with image %q and size %s, not image %q and size %s",

@@ -18,6 +18,16 @@ type Cloner interface {
 	CloneVolume(ctx context.Context, job seedbed.JobID, spec seedbed.VolumeSpec) (seedbed.VolumeInfo, error)
 }
 
+// Copier makes volumes with the content of others.
+type Copier interface {
+	// CopyVolume makes a volume like CloneVolume, with the content that another one has at one moment of the call, and of which it is
+	// independent afterwards. A second call of the same job continues the first. progress may be nil, as for ImportImage. After an error,
+	// a volume that is not whole may be left, which StopFlatten and RemoveVolume remove, and the snapshot of the other one, which
+	// RemoveSnapshot removes. Errors: those of CloneVolume; ErrNotFound without the other volume, ErrConflict if it is not tagged with
+	// spec.Of, ErrInvalid if it is larger than the size, ErrInUse if the driver cannot copy a volume that is in use.
+	CopyVolume(ctx context.Context, job seedbed.JobID, spec seedbed.VolumeCopy, progress func(seedbed.Progress)) (seedbed.VolumeInfo, error)
+}
+
 // Remover removes volumes.
 type Remover interface {
 	// RemoveVolume removes the volume of that name if it is tagged with id. An absent volume counts
@@ -57,6 +67,7 @@ type Lister interface {
 // same time, and return soon after their context has ended.
 type Pool interface {
 	Cloner
+	Copier
 	Remover
 	ImageStore
 	Lister

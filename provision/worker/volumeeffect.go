@@ -20,6 +20,15 @@ func (s *Server) handleVolumes(h effects.Handlers) {
 		}
 		return pool.CloneVolume(ctx, c.Job, a)
 	})
+	effects.CopyVolume.Handle(h, func(
+		ctx context.Context, c seedbed.Call, a seedbed.VolumeCopy, to effects.Listener,
+	) (info seedbed.VolumeInfo, err error) {
+		pool, err := s.owned(a.Pool, a.Instance)
+		if err != nil {
+			return info, err
+		}
+		return pool.CopyVolume(ctx, c.Job, a, to.Progress)
+	})
 	effects.RemoveVolume.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.VolumeRef) error {
 		pool, err := s.owned(a.Pool, a.Instance)
 		if err != nil {

@@ -171,7 +171,9 @@ func (b belongings) remove(ctx context.Context, a *cli.App, api *client.Client, 
 		left[v.Name] = v.ID != ""
 	}
 	b.volumes = slices.DeleteFunc(b.volumes, func(name string) bool { return !left[name] })
-	err = removeEach(ctx, a, api, w, b.volumes, func(name string) (seedbed.Receipt, error) { return api.RemoveVolume(ctx, name) })
+	err = removeEach(ctx, a, api, w, b.volumes, func(name string) (seedbed.Receipt, error) {
+		return api.ChangeVolume(ctx, seedbed.Request{Action: seedbed.DoVolumeRemove, Name: name})
+	})
 	if err != nil {
 		return err
 	}

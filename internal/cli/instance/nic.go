@@ -155,14 +155,5 @@ The only NIC of an instance cannot be removed.`,
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be left and what prevents it")
 	w.AddJob(a, c)
-	plan := c.RunE
-	c = a.Confirmed("Remove NIC %[2]s of %[1]s", c)
-	ask := c.RunE
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if dry {
-			return plan(c, args)
-		}
-		return ask(c, args)
-	}
-	return c
+	return a.Confirmed("Remove NIC %[2]s of %[1]s", c)
 }

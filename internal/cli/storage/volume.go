@@ -20,31 +20,48 @@ func VolumeCommand(a *cli.App) *cobra.Command {
 	return c
 }
 
-func volumeAdd(a *cli.App) *cobra.Command {
+// onVolume makes c start the job that a request of its arguments asks for, or with --dry-run show its plan.
+func onVolume(a *cli.App, c *cobra.Command, request func(args []string) (seedbed.Request, error)) *cobra.Command {
 	var (
-		r seedbed.VolumeRequest
-		w cli.WaitFlags
+		w   cli.WaitFlags
+		dry bool
 	)
+	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+		r, err := request(args)
+		if err != nil {
+			return err
+		}
+		if dry {
+			return a.ShowPlan(api.PlanVolume(ctx, r))
+		}
+		receipt, err := api.ChangeVolume(ctx, r)
+		return a.Finish(ctx, api, &w, receipt, err)
+	})
+	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would become of the volume and what prevents it")
+	w.AddJob(a, c)
+	return c
+}
+
+func volumeAdd(a *cli.App) *cobra.Command {
+	var r seedbed.VolumeRequest
 	c := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Make a volume that no instance has",
-		Long: `Make a volume that no instance has: a blank one of a size, or a clone of an image. It
+		Long: `Make a volume that no instance has: a blank one of a size, a clone of an image, or a copy
+of another volume, whose name is given, or of a disk of an instance, as VM:INDEX. It
 belongs to the project, and can be attached to one of its instances at a time. In a pool
 that nodes do not share, it stays on its node, and only instances there can have it.`,
-		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			r.Name = args[0]
-			receipt, err := api.AddVolume(ctx, r)
-			return a.Finish(ctx, api, &w, receipt, err)
-		}),
 	}
 	a.Fill(c, &r, append(limitFlags(),
 		cli.Flag{Field: "size", Usage: "`SIZE`, such as 10GiB (default: that of the image)", Parse: size},
 		cli.Flag{Field: "pool", Usage: "`POOL` that is to have it (default: that of the image, or the first)"},
 		cli.Flag{Field: "image", Usage: "`IMAGE` to clone (default: a blank volume)"},
+		cli.Flag{Field: "from", Usage: "`VOLUME` to copy: its name, or VM:INDEX for a disk of an instance"},
 		cli.Flag{Field: "node", Usage: "`NODE` that is to have it (default: the image's, or the first that has the pool)"},
 	)...)
-	w.AddJob(a, c)
-	return c
+	return onVolume(a, c, func(args []string) (seedbed.Request, error) {
+		return seedbed.Request{Action: seedbed.DoVolumeAdd, Name: args[0], Volume: seedbed.VolumeOrder{Add: r}}, nil
+	})
 }
 
 // limitFlags are the flags of how fast a volume may be.
@@ -60,10 +77,7 @@ func limitFlags() []cli.Flag {
 }
 
 func volumeSet(a *cli.App) *cobra.Command {
-	var (
-		change seedbed.VolumeLimits
-		w      cli.WaitFlags
-	)
+	var change seedbed.VolumeLimits
 	c := &cobra.Command{
 		Use:   "set VOLUME",
 		Short: "Change how fast a volume may be",
@@ -71,18 +85,15 @@ func volumeSet(a *cli.App) *cobra.Command {
 write to it. The guest of a running instance is bound by that at once, and the volume keeps
 its limits when it is attached to another instance. 0 lifts a limit. --iops and --bandwidth
 bound reads and writes together, and exclude those of one kind.`,
+		ValidArgsFunction: a.Completion(cli.VolumesIn(seedbed.VolumeFree, seedbed.VolumeAttached), cli.NoNames),
 	}
 	f := a.Fill(c, &change, limitFlags()...)
-	c.RunE = a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+	return onVolume(a, c, func(args []string) (r seedbed.Request, err error) {
 		if !f.Given() {
-			return cli.Usagef("nothing to change: give a flag, such as --iops")
+			return r, cli.Usagef("nothing to change: give a flag, such as --iops")
 		}
-		receipt, err := api.SetVolume(ctx, args[0], change)
-		return a.Finish(ctx, api, &w, receipt, err)
+		return seedbed.Request{Action: seedbed.DoVolumeSet, Name: args[0], Volume: seedbed.VolumeOrder{Set: change}}, nil
 	})
-	w.AddJob(a, c)
-	c.ValidArgsFunction = a.Completion(cli.VolumesIn(seedbed.VolumeFree, seedbed.VolumeAttached), cli.NoNames)
-	return c
 }
 
 func size(text string) (any, error) { return seedbed.ParseBytes(text) }
@@ -113,7 +124,6 @@ func volumes(a *cli.App) cli.Resource[seedbed.ProjectVolume] {
 }
 
 func volumeResize(a *cli.App) *cobra.Command {
-	var w cli.WaitFlags
 	c := &cobra.Command{
 		Use:   "resize VOLUME SIZE",
 		Short: "Make a volume larger",
@@ -121,48 +131,36 @@ func volumeResize(a *cli.App) *cobra.Command {
 sees the new size at once, and grows its partitions and file systems itself. A volume
 never becomes smaller. A disk that an instance was made with is resized with it: see
 seedbed vm resize.`,
-		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			size, err := seedbed.ParseBytes(args[1])
-			if err != nil {
-				return err
-			}
-			receipt, err := api.ResizeVolume(ctx, args[0], seedbed.VolumeResize{Size: size})
-			return a.Finish(ctx, api, &w, receipt, err)
-		}),
+		ValidArgsFunction: a.Completion(cli.VolumesIn(seedbed.VolumeFree, seedbed.VolumeAttached), cli.NoNames),
 	}
-	w.AddJob(a, c)
-	c.ValidArgsFunction = a.Completion(cli.VolumesIn(seedbed.VolumeFree, seedbed.VolumeAttached), cli.NoNames)
-	return c
+	return onVolume(a, c, func(args []string) (seedbed.Request, error) {
+		size, err := seedbed.ParseBytes(args[1])
+		return seedbed.Request{Action: seedbed.DoVolumeResize, Name: args[0],
+			Volume: seedbed.VolumeOrder{Resize: seedbed.VolumeResize{Size: size}}}, err
+	})
 }
 
 func volumeAttach(a *cli.App) *cobra.Command {
-	var (
-		to seedbed.Attachment
-		w  cli.WaitFlags
-	)
+	var to seedbed.Attachment
 	c := &cobra.Command{
 		Use:   "attach VOLUME VM",
 		Short: "Attach a volume to an instance",
 		Long: `Attach a volume to an instance of its project. The guest of a running one sees it at
 once, as /dev/disk/by-id/virtio-SERIAL, where SERIAL is what seedbed volume show prints.
 When the instance is removed, the volume stays, unless --keep=false is given.`,
-		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			to.Instance = args[1]
-			receipt, err := api.AttachVolume(ctx, args[0], to)
-			return a.Finish(ctx, api, &w, receipt, err)
-		}),
+		ValidArgsFunction: a.Completion(cli.VolumesIn(seedbed.VolumeFree), cli.Instances),
 	}
 	a.Fill(c, &to,
 		cli.Flag{Field: "bus", Usage: "`BUS` of the disk: virtio or scsi (default: virtio)"},
 		cli.Flag{Field: "keep", Usage: "keep the volume when the instance is removed (default: true)"},
 	)
-	w.AddJob(a, c)
-	c.ValidArgsFunction = a.Completion(cli.VolumesIn(seedbed.VolumeFree), cli.Instances)
-	return c
+	return onVolume(a, c, func(args []string) (seedbed.Request, error) {
+		to.Instance = args[1]
+		return seedbed.Request{Action: seedbed.DoVolumeAttach, Name: args[0], Volume: seedbed.VolumeOrder{Attach: to}}, nil
+	})
 }
 
 func volumeDetach(a *cli.App) *cobra.Command {
-	var w cli.WaitFlags
 	c := &cobra.Command{
 		Use:   "detach VOLUME [VM]",
 		Short: "Detach a volume from its instance",
@@ -170,18 +168,16 @@ func volumeDetach(a *cli.App) *cobra.Command {
 of a running instance must let go of it, and if it does not, the volume stays attached.
 With VM, the command fails if another instance has the volume. A disk that an instance
 was made with cannot be detached.`,
-		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			vm := ""
-			if len(args) > 1 {
-				vm = args[1]
-			}
-			receipt, err := api.DetachVolume(ctx, args[0], vm)
-			return a.Finish(ctx, api, &w, receipt, err)
-		}),
+		ValidArgsFunction: a.Completion(
+			cli.VolumesIn(seedbed.VolumeAttached, seedbed.VolumeAttaching, seedbed.VolumeDetaching), cli.Instances),
 	}
-	w.AddJob(a, c)
-	c.ValidArgsFunction = a.Completion(cli.VolumesIn(seedbed.VolumeAttached, seedbed.VolumeAttaching, seedbed.VolumeDetaching), cli.Instances)
-	return c
+	return onVolume(a, c, func(args []string) (seedbed.Request, error) {
+		r := seedbed.Request{Action: seedbed.DoVolumeDetach, Name: args[0]}
+		if len(args) > 1 {
+			r.Volume.Attach.Instance = args[1]
+		}
+		return r, nil
+	})
 }
 
 func volumeRename(a *cli.App) *cobra.Command {
@@ -198,8 +194,13 @@ func volumeRename(a *cli.App) *cobra.Command {
 }
 
 func volumeRemove(a *cli.App) *cobra.Command {
-	c := a.JobAction("remove NAME", "Remove a volume that no instance has", cli.Named((*client.Client).RemoveVolume))
-	c.Long = `Remove a volume, into the trash if its pool has one. It is refused while an instance has
-the volume: detach it first.`
-	return a.Confirmed("Remove volume %s and its data", c)
+	c := &cobra.Command{
+		Use:   "remove NAME",
+		Short: "Remove a volume that no instance has",
+		Long: `Remove a volume, into the trash if its pool has one. It is refused while an instance has
+the volume: detach it first.`,
+	}
+	return a.Confirmed("Remove volume %s and its data", onVolume(a, c, func(args []string) (seedbed.Request, error) {
+		return seedbed.Request{Action: seedbed.DoVolumeRemove, Name: args[0]}, nil
+	}))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/provision/pooltag"
 )
 
 // SetTrash makes the pool keep removed volumes for that long; zero removes them at once.
@@ -36,6 +37,47 @@ func (p *Pool) must(name string, id seedbed.InstanceID) (*volume, error) {
 		err = seedbed.Errorf(seedbed.ErrNotFound, "volume %s is not in pool %s", name, p.name)
 	}
 	return v, err
+}
+
+// CopyVolume implements worker.Copier.
+func (p *Pool) CopyVolume(
+	ctx context.Context, job seedbed.JobID, spec seedbed.VolumeCopy, progress func(seedbed.Progress),
+) (seedbed.VolumeInfo, error) {
+	return effect(ctx, p, "CopyVolume", func() (info seedbed.VolumeInfo, err error) {
+		if err := pooltag.CheckCopy(spec); err != nil {
+			return info, err
+		}
+		made := volume{Tag: pooltag.Tag{Name: spec.Name, Job: job, Instance: spec.Instance, Project: spec.Project, From: spec.From, Flat: true,
+			Size: int64(spec.Size)}}
+		if have, ok := p.volumes[spec.Name]; ok {
+			return p.info(&have), have.CheckSame(p.name, made.Tag)
+		}
+		from, err := p.must(spec.From, spec.Of)
+		if err == nil {
+			err = from.CheckCopied(spec)
+		}
+		if err == nil {
+			err = p.unused(from)
+		}
+		if err == nil {
+			err = p.room()
+		}
+		if err != nil {
+			return info, err
+		}
+		report(progress, spec.Size/2, spec.Size)
+		report(progress, spec.Size, spec.Size)
+		made.content.now = from.content.now
+		p.volumes[spec.Name] = made
+		return p.info(&made), nil
+	})
+}
+
+// CopyOf returns the name of the volume that a volume is a copy of; empty if it is none.
+func (p *Pool) CopyOf(name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.volumes[name].From
 }
 
 // CreateSnapshot implements worker.Snapshotter.

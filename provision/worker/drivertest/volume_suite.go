@@ -22,6 +22,8 @@ var volumeCases = []poolCase{
 	{"restore after a flatten", testRestoreFlat},
 	{"flatten", testFlatten},
 	{"flatten refused", testFlattenRefused},
+	{"copy", testCopy},
+	{"copy refused", testCopyRefused},
 	{"resize", testResize},
 	{"resize with a snapshot", testResizeSnapshot},
 	{"resize refused", testResizeRefused},

@@ -20,6 +20,7 @@ var projectVolumeCases = map[string]func(*bench){
 	"rebuilt":           testRebuiltAttached,
 	"too many disks":    testTooManyDisks,
 	"renamed":           testVolumeRenamed,
+	"copied":            testVolumeCopied,
 }
 
 func volumeAddOf(name string) seedbed.Acceptance {

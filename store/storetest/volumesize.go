@@ -209,3 +209,53 @@ func testVolumeLimits(b *bench) {
 	v := b.volumeNamed("data")
 	b.equal([]any{v.IOLimits, v.State}, []any{a.Volume.IOLimits, seedbed.VolumeFree})
 }
+
+// copyAddOf asks for a volume that becomes a copy of v.
+func copyAddOf(name string, v seedbed.ProjectVolume) seedbed.Acceptance {
+	a := volumeAddOf(name)
+	a.Volume.Size = 0
+	from := seedbed.VolumeSource{ID: v.ID, Name: v.Name, Volume: v.Volume, Owner: v.Owner}
+	a.Job.Spec, _ = json.Marshal(seedbed.VolumeJob{Name: name, From: &from})
+	return a
+}
+
+func testVolumeCopied(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i, v := b.instance("web1"), b.volume("data")
+	a := copyAddOf("copy", v)
+	get(b.Accept(ctx, a))(b)
+	made := get(b.ProjectVolume(ctx, seedbed.DefaultProject, "copy"))(b)
+	b.equal([]any{made.State, made.Size, made.Image, made.Pool}, []any{seedbed.VolumeMaking, v.Size, "", v.Pool})
+	var spec seedbed.VolumeJob
+	b.must(json.Unmarshal(get(b.Job(ctx, a.Job.ID))(b).Spec, &spec))
+	b.equal([]any{spec.ID, *spec.From}, []any{made.ID, seedbed.VolumeSource{ID: v.ID, Name: "data", Volume: v.Volume, Owner: v.Owner}})
+
+	// What is copied stays, and is not given to a guest.
+	_, err := b.Accept(ctx, volumeRemoveOf("data"))
+	b.want(err, seedbed.ErrInUse, a.Job.ID.Short())
+	_, err = b.Accept(ctx, attachmentOf(seedbed.JobAttach, i.ID, "data", true))
+	b.want(err, seedbed.ErrInUse, a.Job.ID.Short())
+	_, err = b.Accept(ctx, copyAddOf("other", made))
+	b.want(err, seedbed.ErrInUse, "making")
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	get(b.Accept(ctx, volumeRemoveOf("data")))(b)
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
+	_, err = b.Accept(ctx, copyAddOf("other", v))
+	b.want(err, seedbed.ErrNotFound, "data")
+
+	small, elsewhere := copyAddOf("other", made), copyAddOf("other", made)
+	small.Volume.Size, elsewhere.Volume.Pool = seedbed.MiB, "ssd"
+	_, err = b.Accept(ctx, small)
+	b.want(err, seedbed.ErrInvalid, "expected at least that")
+	_, err = b.Accept(ctx, elsewhere)
+	b.want(err, seedbed.ErrInvalid, "cannot be copied")
+
+	// A disk of an instance has no ID.
+	disk := seedbed.ProjectVolume{Name: "web1:0", Volume: i.Volumes[0].Name, Owner: i.ID}
+	get(b.Accept(ctx, copyAddOf("disk", disk)))(b)
+	b.equal(get(b.ProjectVolume(ctx, seedbed.DefaultProject, "disk"))(b).Size, i.Volumes[0].Size)
+	disk.Volume = "none"
+	_, err = b.Accept(ctx, copyAddOf("other", disk))
+	b.want(err, seedbed.ErrNotFound, "web1:0")
+}

@@ -147,6 +147,8 @@ type DomainSpec struct {
 	Datasource Datasource `json:"datasource,omitempty"`
 	// CDROM is true if its metadata is on its CD-ROM, which was made before. Its datasource is DatasourceNoCloud.
 	CDROM bool `json:"cdrom,omitempty"`
+	// Drive is its CD-ROM drive for ISO images; nil if it has none.
+	Drive *CDROMDrive `json:"drive,omitempty"`
 	// Firmware is that of the root disk; empty means the BIOS.
 	Firmware Firmware `json:"firmware,omitempty"`
 	// System is its further virtual hardware. Nil means that of an instance without a system
@@ -154,6 +156,28 @@ type DomainSpec struct {
 	System *System `json:"system,omitempty"`
 	// Script is the document that a script made for it. If it is nil, the driver makes one.
 	Script *DomainScript `json:"script,omitempty"`
+}
+
+// CDROMDrive is the CD-ROM drive of a domain for ISO images, which its guest only reads.
+type CDROMDrive struct {
+	// Disk is the image in it; nil if it is empty.
+	Disk *Disk `json:"disk,omitempty"`
+}
+
+// DomainChange says what is to change of a domain. Nil leaves something as it is.
+type DomainChange struct {
+	ID InstanceID `json:"id"`
+	// Drive is what the CD-ROM drive is to have. Force opens it even if the guest has locked it.
+	Drive *CDROMDrive `json:"drive,omitempty"`
+	Force bool        `json:"force,omitempty"`
+	// BootFrom is one of BootDisk, BootNetwork and BootCDROM, and BootMAC the MAC address of the NIC for BootNetwork.
+	BootFrom *string `json:"boot_from,omitempty"`
+	BootMAC  MAC     `json:"boot_mac,omitzero"`
+	// Serial and VNC say whether it has a serial console and a screen. VNCBind is the address of the latter; it counts with VNC.
+	Serial    *bool  `json:"serial,omitempty"`
+	VNC       *bool  `json:"vnc,omitempty"`
+	VNCBind   string `json:"vnc_bind,omitempty"`
+	Autostart *bool  `json:"autostart,omitempty"`
 }
 
 // AttachedDisk is a volume that is attached to a domain, besides its own disks.

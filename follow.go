@@ -3,6 +3,8 @@ package seedbed
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"strings"
 )
 
 // Follow says what happens to the user-data of an instance when its profile, or the user-data
@@ -77,23 +79,32 @@ type System struct {
 	DiskBus string `json:"disk_bus,omitempty"`
 	// DiskCopy makes its disks full copies of their images instead of clones.
 	DiskCopy bool `json:"disk_copy,omitempty"`
-	// BootFrom is BootNetwork if its firmware boots from the network of NIC 0 before its first disk; empty means from the disk alone. It is
-	// what the profile or the request says, not a system template.
+	// BootFrom is BootNetwork or BootCDROM if its firmware tries the network of NIC 0, or the CD-ROM drive, before the first disk; empty
+	// means the disk alone. It is what the profile or the request says, not a system template.
 	BootFrom string `json:"boot_from,omitempty"`
 }
 
-// What the firmware of an instance boots from: its first disk, or before that the network of NIC 0.
+// What the firmware of an instance boots from: its first disk, or before that the network of NIC 0 or the CD-ROM drive.
 const (
 	BootDisk    = "disk"
 	BootNetwork = "network"
+	BootCDROM   = "cdrom"
 )
 
-// CheckBootFrom returns ErrInvalid unless s is BootDisk, BootNetwork or empty.
+// CheckBootFrom returns ErrInvalid unless s is BootDisk, BootNetwork, BootCDROM or empty.
 func CheckBootFrom(s string) error {
-	if s != "" && s != BootDisk && s != BootNetwork {
-		return Errorf(ErrInvalid, "boot_from %q is unknown: expected %s or %s", Clip(s), BootDisk, BootNetwork)
+	if s != "" && s != BootDisk && s != BootNetwork && s != BootCDROM {
+		return Errorf(ErrInvalid, "boot_from %q is unknown: expected %s, %s or %s", Clip(s), BootDisk, BootNetwork, BootCDROM)
 	}
 	return nil
+}
+
+// BootsFrom returns boot_from as System.BootFrom has it: BootDisk is empty.
+func BootsFrom(s string) string {
+	if s == BootDisk {
+		return ""
+	}
+	return s
 }
 
 // The buses of disks: each a device of its own (virtio-blk), or all on one controller
@@ -123,4 +134,129 @@ func SystemOf(t SystemTemplate) System {
 		Autostart: t.NodeAutostart, MigrationMethod: t.MigrationMethod, MigrationMaxDowntime: t.MigrationDowntime.Milliseconds(),
 		DiskBus: t.DiskBus, DiskCopy: t.DiskCopy,
 	}
+}
+
+// JobSet changes what an instance's domain is apart from its size, its disks and its NICs, or the ISO image in its CD-ROM drive.
+const JobSet JobKind = "set"
+
+// Hardware is what JobSet can change of an instance.
+type Hardware struct {
+	// CDROM is the ISO image in its CD-ROM drive; empty if that is empty or absent.
+	CDROM string `json:"cdrom,omitempty"`
+	// The rest is as in System.
+	BootFrom  string `json:"boot_from,omitempty"`
+	Serial    bool   `json:"serial"`
+	VNC       bool   `json:"vnc"`
+	VNCBind   string `json:"vnc_bind,omitempty"`
+	Autostart bool   `json:"autostart"`
+}
+
+// Hardware returns what JobSet can change of the instance.
+func (i Instance) Hardware() Hardware {
+	s := i.System
+	return Hardware{CDROM: i.CDROM, BootFrom: s.BootFrom, Serial: s.Serial, VNC: s.VNC, VNCBind: s.VNCBind, Autostart: s.Autostart}
+}
+
+// WithHardware returns the instance with that hardware.
+func (i Instance) WithHardware(h Hardware) Instance {
+	i.CDROM, i.System.BootFrom, i.System.Serial, i.System.VNC, i.System.VNCBind, i.System.Autostart =
+		h.CDROM, h.BootFrom, h.Serial, h.VNC, h.VNCBind, h.Autostart
+	return i
+}
+
+// HardwareChange asks for a change of an instance's Hardware. Nil leaves something as it is.
+type HardwareChange struct {
+	// CDROM is an image in the format ISO; empty ejects the one that is in the drive.
+	CDROM     *string `json:"cdrom,omitempty"`
+	BootFrom  *string `json:"boot_from,omitempty"`
+	Serial    *bool   `json:"serial,omitempty"`
+	VNC       *bool   `json:"vnc,omitempty"`
+	VNCBind   *string `json:"vnc_bind,omitempty"`
+	Autostart *bool   `json:"autostart,omitempty"`
+	// Force opens the CD-ROM drive even if the guest has locked it.
+	Force bool `json:"force,omitempty"`
+}
+
+// Of returns what the change makes of h, and the names of what it changes. It returns ErrInvalid for a wrong value, and if nothing would
+// change.
+func (c HardwareChange) Of(h Hardware) (to Hardware, changed []string, err error) {
+	to = h
+	if c.Force && c.CDROM == nil {
+		return h, nil, Errorf(ErrInvalid, "force is only for a change of cdrom")
+	}
+	put(&to.CDROM, c.CDROM)
+	put(&to.BootFrom, c.BootFrom)
+	if err := CheckBootFrom(to.BootFrom); err != nil {
+		return h, nil, err
+	}
+	to.BootFrom = BootsFrom(to.BootFrom)
+	put(&to.Serial, c.Serial)
+	put(&to.VNC, c.VNC)
+	put(&to.VNCBind, c.VNCBind)
+	put(&to.Autostart, c.Autostart)
+	if _, err := netip.ParseAddr(to.VNCBind); to.VNCBind != "" && err != nil {
+		return h, nil, Errorf(ErrInvalid, "vnc_bind is %q: expected an IP address of the node, or none for its loopback", Clip(to.VNCBind))
+	}
+	if to.VNCBind != h.VNCBind && !to.VNC {
+		return h, nil, Errorf(ErrInvalid, "vnc_bind is the address of a screen, and the instance has none: expected vnc true as well")
+	}
+	if changed = to.Differs(h); len(changed) == 0 {
+		return h, nil, Errorf(ErrInvalid, "the instance has that already: expected a change of %s", strings.Join(HardwareFields(), ", "))
+	}
+	return to, changed, nil
+}
+
+// CheckHardware returns ErrInvalid for hardware that the instance cannot have.
+func (i Instance) CheckHardware(h Hardware) error {
+	if h.BootFrom == BootNetwork && NICAt(i.NICs, 0) < 0 {
+		return Errorf(ErrInvalid, "boot_from is network, and instance %q has no NIC 0: expected disk or cdrom", i.Name)
+	}
+	return nil
+}
+
+func put[T any](to *T, value *T) {
+	if value != nil {
+		*to = *value
+	}
+}
+
+// HardwareFields returns the names of what JobSet can change.
+func HardwareFields() []string {
+	return []string{"cdrom", "boot_from", "serial", "vnc", "vnc_bind", "autostart"}
+}
+
+// Differs returns the names of what h and other do not have in common.
+func (h Hardware) Differs(other Hardware) (names []string) {
+	for n, differs := range []bool{h.CDROM != other.CDROM, h.BootFrom != other.BootFrom, h.Serial != other.Serial, h.VNC != other.VNC,
+		h.VNCBind != other.VNCBind, h.Autostart != other.Autostart} {
+		if differs {
+			names = append(names, HardwareFields()[n])
+		}
+	}
+	return names
+}
+
+// HardwareJob is the input of a JobSet.
+type HardwareJob struct {
+	// Set is what was asked for. Was and To are what the instance had and what it gets, and Changed names what differs; the store sets
+	// these when the job is accepted.
+	Set     HardwareChange `json:"set"`
+	Was     *Hardware      `json:"was,omitempty"`
+	To      *Hardware      `json:"to,omitempty"`
+	Changed []string       `json:"changed,omitempty"`
+}
+
+// FormatISO is the format of images with an ISO 9660 file system, which CD-ROM drives take.
+const FormatISO = "iso"
+
+// CheckISO returns ErrInvalid unless the image can be in a CD-ROM drive.
+func (i Image) CheckISO() error {
+	switch {
+	case i.State != ImageActive:
+		return Errorf(ErrInvalid, "image %q is %s: wait for its import to end", i.Name, i.State)
+	case i.Format != FormatISO:
+		return Errorf(ErrInvalid, "image %q is in %s format, and not in a CD-ROM's: expected an image that was imported from an ISO",
+			i.Name, i.Format)
+	}
+	return nil
 }

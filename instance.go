@@ -78,6 +78,10 @@ type Instance struct {
 	Params map[string]any `json:"-"`
 	// System is what it has from a system template.
 	System System `json:"system"`
+	// CDROM is the ISO image in its CD-ROM drive; empty if that is empty or absent. Pending names what of its Hardware its guest gets
+	// only when it is started again.
+	CDROM   string   `json:"cdrom,omitempty"`
+	Pending []string `json:"pending,omitempty"`
 	// Token is the name of the token that created it; empty if none did.
 	Token string `json:"token,omitempty"`
 	// UserData is what the guest is served, byte for byte; nil means none (404).
@@ -283,7 +287,7 @@ type Profile struct {
 	// Arguments are the arguments of the script, each as key=value. With Params, they may hold
 	// expressions.
 	Arguments []string `json:"arguments,omitempty"`
-	// BootFrom is BootNetwork, or BootDisk, which empty means as well.
+	// BootFrom is BootNetwork, BootCDROM, or BootDisk, which empty means as well.
 	BootFrom string `json:"boot_from,omitempty"`
 	// Follow, Protected and Hold are for the instances made from the profile. Hold defines them
 	// without starting them.

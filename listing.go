@@ -73,7 +73,7 @@ func JobKinds() []JobKind {
 	return []JobKind{JobCreate, JobRemove, JobImport, JobStart, JobStop, JobReboot, JobRebuild, JobResize,
 		JobFlatten, JobSnapshot, JobSnapshotRemove, JobSnapshotRestore, JobImageRemove, JobOVA, JobOVARemove, JobAdopt, JobForget,
 		JobVolumeAdd, JobVolumeRemove, JobVolumeResize, JobVolumeSet, JobAttach, JobDetach,
-		JobNICAdd, JobNICRemove, JobNICSet}
+		JobNICAdd, JobNICRemove, JobNICSet, JobSet}
 }
 
 // cursorForm matches a time in microseconds and the ID of a job.

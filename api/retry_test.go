@@ -147,6 +147,14 @@ func TestRetry(t *testing.T) {
 		}
 	}
 
+	s.expect(t, "PATCH", "/instances/web1", `{"hardware":{"boot_from":"cdrom"}}`, 202)
+	retried[seedbed.JobSet] = true
+	changed := fail()
+	retry(changed.ID, 202, `"state":"queued"`)
+	if second := fail(); second.Kind != seedbed.JobSet || string(second.Spec) != string(changed.Spec) {
+		t.Errorf("%+v, and once more %+v", changed, second)
+	}
+
 	// Other kinds are resumed, or cannot be retried because their requests are not kept.
 	others := []seedbed.JobKind{seedbed.JobCreate, seedbed.JobRebuild, seedbed.JobImport, seedbed.JobOVA, seedbed.JobAdopt,
 		seedbed.JobRemove, seedbed.JobSnapshotRemove, seedbed.JobImageRemove, seedbed.JobOVARemove, seedbed.JobForget,

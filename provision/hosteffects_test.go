@@ -118,6 +118,21 @@ func (h *host) handleDomains(t effects.Handlers) {
 	effects.ResizeDomain.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.DomainSize) error {
 		return h.ResizeDomain(ctx, c, a.ID, a.VCPUs, a.Memory)
 	})
+	effects.ChangeDomain.Handle(t, func(
+		ctx context.Context, c seedbed.Call, a seedbed.DomainChange, _ effects.Listener,
+	) (changed effects.DomainChanged, err error) {
+		if err := h.fence(c); err != nil {
+			return changed, err
+		}
+		changed.Pending, err = h.hv.ChangeDomain(ctx, a)
+		return changed, err
+	})
+	effects.ImageDisk.Handle(t, func(ctx context.Context, a effects.ImageRef) (seedbed.Disk, error) {
+		if err := h.answers(); err != nil {
+			return seedbed.Disk{}, err
+		}
+		return h.pool.ImageDisk(ctx, a.Name)
+	})
 	effects.AttachDisk.Handle(t, h.AttachDisk)
 	effects.DetachDisk.Handle(t, h.DetachDisk)
 	effects.LimitDisk.Handle(t, h.LimitDisk)

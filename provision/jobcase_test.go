@@ -351,6 +351,22 @@ var (
 			id := l.onNIC(seedbed.DoNICSet, 1, seedbed.NICRequest{Network: "other"})
 			return caseJob{id, func() { l.hasNICs("default", "other") }, func() { l.hasNICs("default", "default") }}
 		}},
+		{"set", seedbed.Job{Kind: seedbed.JobSet}, func(l *lab) caseJob {
+			inst := l.made()
+			l.importISO("disc")
+			from := seedbed.BootCDROM
+			return caseJob{l.set(seedbed.HardwareChange{CDROM: new("disc"), BootFrom: &from}),
+				func() { l.hasDrive(inst.ID, "disc", seedbed.BootCDROM) }, func() { l.hasDrive(inst.ID, "", "") }}
+		}},
+		{"set again", seedbed.Job{Kind: seedbed.JobSet}, func(l *lab) caseJob {
+			inst := l.made()
+			l.importISO("disc")
+			l.importISO("second")
+			l.runUntil(l.set(seedbed.HardwareChange{CDROM: new("disc")}), seedbed.JobSucceeded)
+			l.runUntil(l.ask(seedbed.DoReboot, nil), seedbed.JobSucceeded)
+			return caseJob{l.set(seedbed.HardwareChange{CDROM: new("second")}),
+				func() { l.hasDrive(inst.ID, "second", "") }, func() { l.hasDrive(inst.ID, "disc", "") }}
+		}},
 		{"forget", seedbed.Job{Kind: seedbed.JobForget}, func(l *lab) caseJob {
 			l.made()
 			return caseJob{id: l.job(l.intake.Forget(l.t.Context(), seedbed.InDefault("web1"), usual)), done: func() { l.foreign("web1") }}

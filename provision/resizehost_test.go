@@ -56,6 +56,10 @@ func (h *host) DetachNIC(ctx context.Context, call seedbed.Call, a effects.NICRe
 	return h.hv.DetachNIC(ctx, a.ID, a.MAC)
 }
 
+func (m *mortal) SetHardware(ctx context.Context, ref seedbed.JobRef, h seedbed.Hardware, pending []string) error {
+	return m.around("hardware", h.CDROM+" "+h.BootFrom, func() error { return m.taken(ref, m.DB.SetHardware(ctx, ref, h, pending)) })
+}
+
 func (m *mortal) SetNIC(ctx context.Context, ref seedbed.JobRef, to seedbed.NICState) error {
 	return m.around("nic", string(to), func() error { return m.taken(ref, m.DB.SetNIC(ctx, ref, to)) })
 }

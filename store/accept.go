@@ -292,6 +292,8 @@ func acceptSubject(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accepta
 		return acceptResize(ctx, tx, &a.Job)
 	case seedbed.JobSnapshotRestore:
 		return acceptRestore(ctx, tx, a)
+	case seedbed.JobSet:
+		return acceptSet(ctx, tx, &a.Job)
 	case seedbed.JobSnapshot:
 		return acceptSnapshot(ctx, tx, &a.Job)
 	case seedbed.JobOVA:

@@ -43,7 +43,7 @@ func acceptPool(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) (err e
 	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot, seedbed.JobOVA, seedbed.JobOVARemove, // no pool, or already set
 		seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobAttach,
 		seedbed.JobDetach,
-		seedbed.JobNICAdd, seedbed.JobNICRemove, seedbed.JobNICSet:
+		seedbed.JobNICAdd, seedbed.JobNICRemove, seedbed.JobNICSet, seedbed.JobSet:
 	case seedbed.JobImport:
 		j.Pool = a.Image.Pool
 	case seedbed.JobImageRemove:

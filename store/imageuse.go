@@ -16,6 +16,8 @@ var imageUsers = []catalogue.UserKind{
 		JOIN storage_template t ON t.id = d.template WHERE d.source = $1 ORDER BY t.name`},
 	{What: "instance", Query: `SELECT DISTINCT instance.project, ` + instances.FullName + ` AS full_name FROM volume
 		JOIN instance ON instance.id = volume.instance WHERE volume.image = $1 ORDER BY full_name`},
+	{What: "the CD-ROM drive of instance", Query: `SELECT instance.project, ` + instances.FullName + ` AS full_name FROM instance
+		WHERE instance.cdrom = $1 ORDER BY full_name`},
 	{What: "volume", Query: `SELECT project, name FROM project_volume WHERE image = $1 ORDER BY project, name`},
 }
 
@@ -39,10 +41,16 @@ func unusedImage(ctx context.Context, tx *sqldb.Tx, name string, alone bool) err
 	for _, one := range rebuilt {
 		users.Add(ctx, "the rebuild of instance", []catalogue.User{one})
 	}
+	inserted, err := insertsOf(ctx, tx, name)
+	if err != nil {
+		return err
+	}
+	users.Add(ctx, "a change of the CD-ROM drive of instance", inserted)
 	by := users.String()
 	if by == "" {
 		return nil
 	}
-	return seedbed.Errorf(seedbed.ErrInUse, "image %q is used by %s: remove them first, or flatten the instances (seedbed vm flatten)",
+	return seedbed.Errorf(seedbed.ErrInUse, "image %q is used by %s: remove them first, flatten the instances (seedbed vm flatten), "+
+		"or eject the image (seedbed vm cdrom eject)",
 		name, by)
 }

@@ -87,6 +87,8 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 		return err
 	case j.Kind == seedbed.JobResize:
 		return resumableResize(ctx, tx, j)
+	case j.Kind == seedbed.JobSet:
+		return resumableSet(ctx, tx, j)
 	case j.Kind == seedbed.JobRebuild:
 		return resumableRebuild(ctx, tx, j)
 	case j.Kind == seedbed.JobAttach || j.Kind == seedbed.JobDetach || changesVolume(j.Kind):

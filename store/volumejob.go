@@ -18,7 +18,7 @@ import (
 // ok is false for a job of another kind.
 func checkVolumeJob(j seedbed.Job) (ok bool, err error) {
 	switch j.Kind {
-	case seedbed.JobFlatten, seedbed.JobForget, seedbed.JobResize:
+	case seedbed.JobFlatten, seedbed.JobForget, seedbed.JobResize, seedbed.JobSet:
 	case seedbed.JobSnapshot, seedbed.JobSnapshotRemove, seedbed.JobSnapshotRestore:
 		var input seedbed.SnapshotJob
 		if err := json.Unmarshal(j.Spec, &input); err != nil {

@@ -106,7 +106,7 @@ func (p payload) request() (asked, error) {
 			seedbed.Clip(p.Action))
 	case ofNIC(p.Action) && p.Params != nil:
 		return asked{}, invalid("%s has no params: expected name, nics and nic", p.Action)
-	case makes(p.Action) && p.Profile == "" && p.Image == "":
+	case makes(p.Action) && p.Profile == "" && p.Image == "" && p.Params["cdrom"] == nil: // which comes with a blank disk
 		return asked{}, invalid("profile is missing: expected a profile or an image")
 	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Node+p.Image+network+p.Expires+p.AtExpiry != "" ||
 		p.NICs != nil && !ofNIC(p.Action) || p.Groups != nil):

@@ -173,3 +173,14 @@ func (c *Client) Trace(ctx context.Context, name string, q TraceQuery) ([]seedbe
 	}
 	return get[[]seedbed.Trace](ctx, c, at("/instances", name)+"/trace", v)
 }
+
+// SetHardware starts a job that changes the hardware of an instance.
+func (c *Client) SetHardware(ctx context.Context, name string, change seedbed.HardwareChange) (seedbed.Receipt, error) {
+	return patch[seedbed.Receipt](ctx, c, at("/instances", name), wire.InstanceChange{Hardware: &wire.HardwareChange{HardwareChange: change}})
+}
+
+// PlanSetHardware returns what SetHardware would change, and when.
+func (c *Client) PlanSetHardware(ctx context.Context, name string, change seedbed.HardwareChange) (seedbed.Plan, error) {
+	return patch[seedbed.Plan](ctx, c, at("/instances", name),
+		wire.InstanceChange{Hardware: &wire.HardwareChange{HardwareChange: change, DryRun: true}})
+}

@@ -30,7 +30,7 @@ func (r *router) createInstance(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 	if err := seedbed.CheckInstanceName(req.Name); err != nil {
 		return seedbed.Receipt{}, err
 	}
-	if req.Profile != "" || req.Image == "" {
+	if req.Profile != "" || req.Image == "" && req.Params["cdrom"] == nil {
 		if _, err := seedbed.Meant(seedbed.PublishedProfile, server.CallerOf(c).Project, req.Profile); err != nil {
 			return seedbed.Receipt{}, err
 		}

@@ -85,6 +85,15 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 			return seedbed.Receipt{}, err
 		}
 		return r.VolumeJobs.Resize(ctx, subject, seedbed.ResizeRequest{Disk: s.Volume, Size: s.Size, VCPUs: s.VCPUs, Memory: s.Memory}, o)
+	case seedbed.JobSet:
+		var s seedbed.HardwareJob
+		if err := specOf(j, &s); err != nil {
+			return seedbed.Receipt{}, err
+		}
+		if iso := s.Set.CDROM; iso != nil && *iso != "" {
+			*iso = seedbed.Explicit(*iso)
+		}
+		return r.VolumeJobs.Set(ctx, subject, s.Set, o)
 	case seedbed.JobFlatten:
 		return r.VolumeJobs.Flatten(ctx, subject, o)
 	case seedbed.JobForget:

@@ -26,6 +26,9 @@ func (r *router) changeInstance(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Receive(c, &req); err != nil {
 		return err
 	}
+	if req.Hardware != nil {
+		return r.setHardware(ctx, c, req)
+	}
 	if len(req.Forward) > 0 || len(req.Unforward) > 0 {
 		if err := server.CallerOf(c).Need(seedbed.ActionNetworkForward); err != nil {
 			return err

@@ -3,6 +3,7 @@ package rest
 import (
 	"cmp"
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -135,6 +136,37 @@ func (r *router) resize(ctx context.Context, c *fiber.Ctx) error {
 		return server.Reply(c, fiber.StatusOK, p)
 	}
 	receipt, err := r.VolumeJobs.Resize(server.OnMatch(ctx, c), i.FullName(), req.ResizeRequest, o)
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
+}
+
+// setHardware accepts a job that changes the hardware of the instance that the path names, or answers its plan.
+func (r *router) setHardware(ctx context.Context, c *fiber.Ctx, req wire.InstanceChange) error {
+	if err := server.CallerOf(c).Need(seedbed.ActionInstanceResize); err != nil {
+		return err
+	}
+	change := *req.Hardware
+	if req.Hardware = nil; !reflect.DeepEqual(req, wire.InstanceChange{}) {
+		return server.Invalid("hardware is changed by a job, and the rest at once: send them in two requests")
+	}
+	o, err := r.JobOptions(ctx, c)
+	if err != nil {
+		return err
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	if change.DryRun {
+		p, err := r.VolumeJobs.PlanSet(ctx, i.FullName(), change.HardwareChange)
+		if err != nil {
+			return err
+		}
+		return server.Reply(c, fiber.StatusOK, p)
+	}
+	receipt, err := r.VolumeJobs.Set(server.OnMatch(ctx, c), i.FullName(), change.HardwareChange, o)
 	if err != nil {
 		return err
 	}

@@ -97,8 +97,16 @@ type NICChange struct {
 	DryRun bool       `json:"dry_run,omitempty"`
 }
 
-// InstanceChange changes an instance at once, without a job. Absent members change nothing.
+// HardwareChange changes the hardware of an instance, or with DryRun only plans it.
+type HardwareChange struct {
+	seedbed.HardwareChange
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// InstanceChange changes an instance at once or, with Hardware, by a job. Absent members change nothing.
 type InstanceChange struct {
+	// Hardware changes its hardware. It is sent without other members.
+	Hardware *HardwareChange `json:"hardware,omitempty"`
 	// Metadata replaces the options that it sets.
 	Metadata *seedbed.MetadataOptions `json:"metadata,omitempty"`
 	// Tags are set by name. A null removes one.

@@ -73,8 +73,11 @@ var requests = []struct {
 		"bandwidth_in": "vm bandwidth --in", "bandwidth_out": "vm bandwidth --out",
 		"assign": "address assign", "assign_count": "address assign --count",
 		"assign_count6": "address assign --count6", "unassign": "address unassign", "take": "address assign --take",
-		"userdata": "no command changes it after the creation",
+		"userdata": "no command changes it after the creation", "hardware": "seedbed.HardwareChange",
 	}},
+	{seedbed.HardwareChange{}, map[string]string{"cdrom": "vm cdrom insert and eject", "force": "vm cdrom insert --force"}},
+	{wire.HardwareChange{}, map[string]string{"cdrom": asHardware, "boot_from": asHardware, "serial": asHardware, "vnc": asHardware,
+		"vnc_bind": asHardware, "autostart": asHardware, "force": asHardware, "dry_run": "vm set --dry-run"}},
 	{seedbed.MetadataOptions{}, map[string]string{"instance_id": "seedbed.Profile and create --instance-id",
 		"metadata_by": "seedbed.Profile and create --metadata"}},
 	{seedbed.VolumeRequest{}, map[string]string{"name": argument}},
@@ -131,13 +134,14 @@ var requests = []struct {
 }
 
 const (
-	argument  = "an argument of the command"
-	embedded  = "the types that embed it"
-	asRequest = "seedbed.Request"
-	nicText   = "the argument of vm nic add and vm nic set"
-	asResize  = "seedbed.ResizeRequest"
-	powerFlag = "vm stop --force, --soft and --grace"
-	server    = "set by the server"
+	argument   = "an argument of the command"
+	embedded   = "the types that embed it"
+	asRequest  = "seedbed.Request"
+	nicText    = "the argument of vm nic add and vm nic set"
+	asResize   = "seedbed.ResizeRequest"
+	asHardware = "seedbed.HardwareChange"
+	powerFlag  = "vm stop --force, --soft and --grace"
+	server     = "set by the server"
 )
 
 var power = map[string]string{"force": powerFlag, "soft": powerFlag, "grace": powerFlag}

@@ -185,6 +185,7 @@ var stages = map[seedbed.JobKind][]string{
 	seedbed.JobNICAdd:       {"publish-nic", "plug", "show-nic"},
 	seedbed.JobNICRemove:    {"hide-nic", "unplug", "drop-nic"},
 	seedbed.JobNICSet:       {"hide-nic", "unplug", "switch-nic", "plug", "show-nic"},
+	seedbed.JobSet:          {"configure"},
 
 	seedbed.JobSnapshotRestore: {"restore", "delete-snapshot"},
 }
@@ -218,7 +219,7 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 				return err
 			}
 		}
-		if err := e.nic(ctx, job, stage); err != nil {
+		if err := errors.Join(e.set(ctx, job), e.nic(ctx, job, stage)); err != nil {
 			return err
 		}
 		if job.Kind == seedbed.JobRebuild && stage == "redefine" {
@@ -265,7 +266,8 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		job.Kind == seedbed.JobVolumeRemove}
 	switch job.Kind {
 	case seedbed.JobImport:
-		last.Image = &seedbed.ImageInfo{Pool: "default", Name: job.Subject, Size: 2 * seedbed.GiB, Format: "qcow2",
+		last.Image = &seedbed.ImageInfo{Pool: "default", Name: job.Subject, Size: 2 * seedbed.GiB,
+			Format: formatOf(job.Subject),
 			SHA256: strings.Repeat("0", 64)}
 	case seedbed.JobResize:
 		last.Resized = &seedbed.ResizeSpec{}

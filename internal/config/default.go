@@ -69,7 +69,7 @@ func stageTimeouts() map[string]time.Duration {
 		"flatten": 24 * time.Hour, "redefine": time.Minute, "grow": 10 * time.Minute,
 		"snapshot": 10 * time.Minute, "delete-snapshot": 10 * time.Minute, "restore": 24 * time.Hour, "delete-image": 10 * time.Minute,
 		"make-volume": 10 * time.Minute, "delete-volume": 10 * time.Minute, "show-volume": time.Minute, "hide-volume": time.Minute,
-		"attach": 2 * time.Minute, "detach": 2 * time.Minute, "limit": time.Minute,
+		"attach": 2 * time.Minute, "detach": 2 * time.Minute, "limit": time.Minute, "configure": 2 * time.Minute,
 		"publish-nic": time.Minute, "plug": 2 * time.Minute, "show-nic": time.Minute, "hide-nic": time.Minute, "unplug": 2 * time.Minute,
 		"switch-nic": time.Minute, "drop-nic": time.Minute,
 		"take-volumes": 10 * time.Minute, "take-domain": 10 * time.Minute,

@@ -64,6 +64,23 @@ func (p *Pool) lookOwn(ctx context.Context, s *session, job seedbed.JobID, name 
 	return have, nil
 }
 
+// ImageDisk implements worker.ImageStore.
+func (p *Pool) ImageDisk(ctx context.Context, name string) (seedbed.Disk, error) {
+	if err := seedbed.CheckQualifiedName("image", name); err != nil {
+		return seedbed.Disk{}, err
+	}
+	return call(ctx, p, "look at image "+name, rbdOf(roleImage, name), func(ctx context.Context, s *session) (seedbed.Disk, error) {
+		have, err := p.look(ctx, s, roleImage, name, "")
+		if have == nil && err == nil {
+			err = p.noImage(name)
+		}
+		if err != nil {
+			return seedbed.Disk{}, err
+		}
+		return p.disk(s, have), nil
+	})
+}
+
 // importFile makes the image. An ErrInvalid that it returns describes the file.
 func (p *Pool) importFile(
 	ctx context.Context,

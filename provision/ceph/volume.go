@@ -176,8 +176,13 @@ func (p *Pool) RemoveVolume(ctx context.Context, name string, id seedbed.Instanc
 }
 
 func (p *Pool) volume(s *session, t *tag) seedbed.VolumeInfo {
-	return t.VolumeInfo(p.cfg.Name, seedbed.Disk{
+	return t.VolumeInfo(p.cfg.Name, p.disk(s, t))
+}
+
+// disk returns how a hypervisor reaches a volume or an image.
+func (p *Pool) disk(s *session, t *tag) seedbed.Disk {
+	return seedbed.Disk{
 		Type: "rbd", Source: p.cfg.Pool + "/" + rbdOf(t.Role, t.Name), Format: string(image.Raw),
 		RBD: seedbed.RBDSource{Monitors: p.link.monitors(s), User: p.cfg.User, Secret: SecretID(p.cfg.Name, p.cfg.User)},
-	})
+	}
 }

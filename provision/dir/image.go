@@ -128,6 +128,22 @@ func (p *Pool) convert(ctx context.Context, private string, format image.Format,
 	return path, p.room(image.Convert(ctx, private, format, path, size, report))
 }
 
+// ImageDisk implements worker.ImageStore.
+func (p *Pool) ImageDisk(ctx context.Context, name string) (seedbed.Disk, error) {
+	if err := seedbed.CheckQualifiedName("image", name); err != nil {
+		return seedbed.Disk{}, err
+	}
+	if err := p.enter(ctx); err != nil {
+		return seedbed.Disk{}, fmt.Errorf("look at image %s: %w", name, err)
+	}
+	defer p.leave()
+	have, err := p.look(images, name)
+	if have == nil && err == nil {
+		err = seedbed.Errorf(seedbed.ErrNotFound, "image %q is not in pool %s", name, p.name)
+	}
+	return seedbed.Disk{Type: "file", Source: p.file(images, name), Format: string(image.QCOW2)}, err
+}
+
 // RemoveImage implements worker.ImageStore.
 func (p *Pool) RemoveImage(ctx context.Context, job seedbed.JobID, name string) error {
 	if err := seedbed.CheckQualifiedName("image", name); err != nil {

@@ -13,6 +13,8 @@ var (
 	ShutdownDomain = Order[DomainRef]{"shutdown-domain"}
 	DestroyDomain  = Order[DomainRef]{"destroy-domain"}
 	ResizeDomain   = Order[DomainSize]{"resize-domain"}
+	// ChangeDomain changes a domain, and its guest as far as that is possible while it runs.
+	ChangeDomain = Effect[seedbed.DomainChange, DomainChanged]{"change-domain"}
 	// AttachDisk attaches a volume to a domain, and to its guest if it runs. DetachDisk takes it away.
 	AttachDisk = Order[DiskAttachment]{"attach-disk"}
 	DetachDisk = Order[DiskSerial]{"detach-disk"}
@@ -72,6 +74,10 @@ type (
 		ID     seedbed.InstanceID `json:"id"`
 		VCPUs  int                `json:"vcpus,omitempty"`
 		Memory seedbed.Bytes      `json:"memory,omitempty"`
+	}
+	// DomainChanged names what a running guest gets only when it is started again: some of seedbed.HardwareFields.
+	DomainChanged struct {
+		Pending []string `json:"pending,omitempty"`
 	}
 	// DiskAttachment is a volume that is to be attached to a domain, as seedbed.AttachedDisk has it.
 	DiskAttachment struct {

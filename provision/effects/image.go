@@ -9,7 +9,9 @@ var (
 	// CheckImport reports whether ImportImage would find the file and could open it.
 	CheckImport = Query[seedbed.ImageSpec, ImportCheck]{"check-import"}
 	RemoveImage = Order[ImageRef]{"remove-image"}
-	DropUpload  = Query[UploadRef, None]{"drop-upload"}
+	// ImageDisk returns how a hypervisor reads an image, which it must not write to.
+	ImageDisk  = Query[ImageRef, seedbed.Disk]{"image-disk"}
+	DropUpload = Query[UploadRef, None]{"drop-upload"}
 )
 
 // ReceiveUpload is the name of the call that receives a file. It is not an effect with arguments:

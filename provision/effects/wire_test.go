@@ -71,6 +71,11 @@ func TestWire(t *testing.T) {
 		{func() error { return UndefineDomain.Do(ctx, &r, call, domain) }, "undefine-domain", `{"id":"i"}`},
 		{func() error { return ResizeDomain.Do(ctx, &r, call, DomainSize{"i", 2, 0}) }, "resize-domain", `{"id":"i","vcpus":2}`},
 		{func() error {
+			from := seedbed.BootCDROM
+			return drop(ChangeDomain.Do(ctx, &r, call, seedbed.DomainChange{ID: "i", Drive: &seedbed.CDROMDrive{}, BootFrom: &from}))
+		}, "change-domain", `{"id":"i","drive":{},"boot_from":"cdrom"}`},
+		{func() error { return drop(ImageDisk.Ask(ctx, &r, ImageRef{Pool: "p", Name: "i"})) }, "image-disk", `{"pool":"p","name":"i"}`},
+		{func() error {
 			return AttachDisk.Do(ctx, &r, call, DiskAttachment{"i", volume, "0123", "virtio", "vdb", seedbed.IOLimits{}})
 		}, "attach-disk",
 			`{"id":"i","volume":{"pool":"p","name":"v","instance":"i"},"serial":"0123","bus":"virtio","device":"vdb"}`},

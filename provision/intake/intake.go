@@ -261,9 +261,7 @@ func (in *Intake) fit(i *seedbed.Instance, m tailored, s shape) {
 	if m.parts.System != nil {
 		i.System = seedbed.SystemOf(*m.parts.System)
 	}
-	if s.bootFrom == seedbed.BootNetwork {
-		i.System.BootFrom = s.bootFrom
-	}
+	i.System.BootFrom = seedbed.BootsFrom(s.bootFrom)
 }
 
 // profile returns the profile that a request of a project names. What the project may not use is ErrInvalid,

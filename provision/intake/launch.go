@@ -20,10 +20,16 @@ const (
 )
 
 // origin returns what a create makes its instance from: the profile that it names or, for a create
-// from an image, a profile without a name. A network in the request takes the place of the
+// from an image, or from an ISO image to a blank disk, a profile without a name. A network in the request takes the place of the
 // profile's, or of that of its first NIC.
 func (in *Intake) origin(ctx context.Context, req seedbed.Request) (p seedbed.Profile, err error) {
-	switch {
+	switch iso, _ := req.Params["cdrom"].(string); {
+	case req.Image == "" && req.Profile == "" && iso != "":
+		p = unnamed()
+		p.DiskSize, p.Ready = launchDisk, seedbed.ReadyStarted
+		if len(req.NICs) == 0 {
+			req.Network = cmp.Or(req.Network, in.serving.Network)
+		}
 	case req.Image == "":
 		p, err = in.profile(ctx, req.Project, req.Profile)
 	case req.Profile != "":
@@ -71,10 +77,17 @@ func (in *Intake) nameless(ctx context.Context, project, name string) (p seedbed
 	if errors.Is(err, seedbed.ErrNotFound) {
 		err = seedbed.Errorf(seedbed.ErrInvalid, "image %q does not exist: expected one of seedbed image list", name)
 	}
+	p = unnamed()
+	p.Image, p.DiskSize = qualified, max(launchDisk, image.Size)
+	return p, err
+}
+
+// unnamed returns what instances without a profile have in common.
+func unnamed() seedbed.Profile {
 	return seedbed.Profile{
-		Image: qualified, VCPUs: launchVCPUs, Memory: launchMemory, DiskSize: max(launchDisk, image.Size), SSHKeys: []string{},
+		VCPUs: launchVCPUs, Memory: launchMemory, SSHKeys: []string{},
 		Tags: map[string]string{}, Ready: seedbed.ReadyMetadata, Follow: seedbed.FollowPinned, Datasource: seedbed.DatasourceEC2,
-	}, err
+	}
 }
 
 // networkKnown returns the qualified name of a network that a request of a project names. It refuses one

@@ -31,6 +31,8 @@ type shape struct {
 	tags         map[string]string
 	// bootFrom is what the firmware boots from, as seedbed.CheckBootFrom has it.
 	bootFrom string
+	// cdrom is the ISO image for the CD-ROM drive, as the request names it.
+	cdrom string
 	// follow is how the user-data follows its profile. hold and protected are the values in the
 	// request; nil leaves the profile's.
 	follow          seedbed.Follow
@@ -126,6 +128,7 @@ var params = map[string]func(*shape, any) error{
 		}
 		return seedbed.CheckBootFrom(s.bootFrom)
 	},
+	"cdrom": func(s *shape, v any) (err error) { s.cdrom, err = word("cdrom", v); return err },
 	"instance_id": func(s *shape, v any) (err error) {
 		s.metadata.InstanceID, err = word("instance_id", v)
 		return err

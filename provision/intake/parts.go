@@ -60,8 +60,10 @@ func noNetwork(m tailored, name string) error {
 
 // disks returns an instance's volumes, still without names: a clone of the profile's image, if it
 // has one, and then those of its storage template. The first volume has the size that the profile
-// or the request sets, if any.
-func (in *Intake) disks(ctx context.Context, m tailored, image seedbed.Image, size seedbed.Bytes) ([]seedbed.Volume, error) {
+// or the request sets, if any. With neither, it is a blank one in the pool blankIn, if that is given.
+func (in *Intake) disks(
+	ctx context.Context, m tailored, image seedbed.Image, size seedbed.Bytes, blankIn string,
+) ([]seedbed.Volume, error) {
 	var all []seedbed.Volume
 	if m.Image != "" {
 		all = append(all, seedbed.Volume{Pool: image.Pool, Size: image.Size, Image: image.Name})
@@ -76,8 +78,15 @@ func (in *Intake) disks(ctx context.Context, m tailored, image seedbed.Image, si
 	if len(all) == 0 && m.Script != "" {
 		return []seedbed.Volume{}, nil
 	}
-	if len(all) == 0 {
+	switch {
+	case len(all) > 0:
+	case blankIn == "":
 		return nil, seedbed.Errorf(seedbed.ErrInvalid, "profile %s has no disks: expected an image, or a storage template with disks", m.Name)
+	case size == 0:
+		return nil, seedbed.Errorf(seedbed.ErrInvalid,
+			"profile %s has no disks, and the request no size for a blank one: expected param disk", m.Name)
+	default:
+		all = []seedbed.Volume{{Pool: blankIn}}
 	}
 	if size != 0 {
 		if first := all[0]; m.Image == "" && first.Image != "" && size < first.Size {

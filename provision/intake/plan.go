@@ -143,8 +143,14 @@ func (m prepared) notes(p *seedbed.Plan) {
 	if len(m.drawn) > 0 {
 		tell(drawnMACs)
 	}
-	if m.inst.System.BootFrom == seedbed.BootNetwork {
+	if m.inst.CDROM != "" {
+		tell("its CD-ROM drive has the image %s", m.inst.CDROM)
+	}
+	switch m.inst.System.BootFrom {
+	case seedbed.BootNetwork:
 		tell("it boots from the network of NIC 0 first, and then from its first disk")
+	case seedbed.BootCDROM:
+		tell("it boots from its CD-ROM drive first, and then from its first disk")
 	}
 	tell("%s", m.way())
 	if m.inst.Held {

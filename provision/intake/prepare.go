@@ -127,7 +127,11 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	if docs.only6, err = in.only6(ctx, nics); err != nil {
 		return made, err
 	}
-	disks, err := in.disks(ctx, m, made.image, s.disk)
+	iso, err := in.iso(ctx, req.Project, m, s)
+	if err != nil {
+		return made, err
+	}
+	disks, err := in.disks(ctx, m, made.image, s.disk, iso.Pool)
 	if err != nil {
 		return made, err
 	}
@@ -137,6 +141,7 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 		return made, err
 	}
 	in.fit(&made.inst, m, s)
+	made.inst.CDROM = iso.Name
 	if made.inst.Expiry, err = seedbed.ParseExpiry(req.Expires, req.AtExpiry, time.Now()); err != nil {
 		return made, err
 	}
@@ -160,7 +165,13 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	if made.image.Name != "" {
 		known = append(known, made.image)
 	}
+	if iso.Name != "" {
+		known = append(known, iso)
+	}
 	made.demand, err = in.demands(ctx, made.inst, m.parts.System, disks, req.Node, known...)
+	if iso.Name != "" && !slices.Contains(made.demand.Pools, iso.Pool) {
+		made.demand.Pools = append(made.demand.Pools, iso.Pool)
+	}
 	return made, err
 }
 

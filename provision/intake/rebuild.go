@@ -82,7 +82,7 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	if err != nil {
 		return made, err
 	}
-	disks, err := in.disks(ctx, m, image, s.disk)
+	disks, err := in.disks(ctx, m, image, s.disk, "")
 	if err != nil {
 		return made, err
 	}
@@ -134,6 +134,9 @@ func announced(now seedbed.Instance, d seedbed.Datasource) error {
 
 // rebuildable refuses parameters that a rebuild does not change.
 func rebuildable(given map[string]any) error {
+	if _, ok := given["cdrom"]; ok {
+		return seedbed.Errorf(seedbed.ErrInvalid, "param cdrom: a rebuild keeps what is in the CD-ROM drive (seedbed vm cdrom)")
+	}
 	for _, once := range []string{"hold", "protected"} {
 		if _, ok := given[once]; ok {
 			return seedbed.Errorf(seedbed.ErrInvalid, "param %s: a rebuild leaves that as it is (seedbed vm protect, stop and start)", once)
@@ -244,8 +247,12 @@ func keep(p *seedbed.Profile, inst seedbed.Instance, image seedbed.Bytes) {
 // remake turns an instance into what the request asks for. The names of its volumes contain the
 // job's ID, so they differ from those of the existing volumes.
 func (in *Intake) remake(i *seedbed.Instance, m tailored, disks []seedbed.Volume, s shape, made recipe, job seedbed.JobID) error {
-	protected, held, follow := i.Protected, i.Held, i.Follow
+	protected, held, follow, had := i.Protected, i.Held, i.Follow, i.Hardware()
 	in.fit(i, m, s)
+	if m.Name == i.Profile { // what seedbed vm set has changed
+		had.BootFrom = i.System.BootFrom
+		*i = i.WithHardware(had)
+	}
 	i.Protected, i.Held = protected, held
 	if _, said := m.given["userdata"]; !said && s.follow == m.Follow && m.Name == i.Profile {
 		i.Follow = follow

@@ -76,6 +76,16 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 	if spec.CDROM {
 		list.Disks = append(list.Disks, cdrom(spec, host))
 	}
+	if spec.Drive != nil {
+		drive, err := cdromDrive(spec.Name, host.Machine, *spec.Drive)
+		if err != nil {
+			return nil, err
+		}
+		if spec.System != nil && spec.System.BootFrom == seedbed.BootCDROM {
+			drive.Boot = &libvirtxml.DomainDeviceBoot{Order: 1}
+		}
+		list.Disks = append(list.Disks, drive)
+	}
 	if err := attach(list, spec.Name, spec.Attached...); err != nil {
 		return nil, err
 	}
@@ -89,8 +99,8 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 	return list, nil
 }
 
-// diskDevice returns a disk on virtio-blk or virtio-scsi. The firmware boots the first disk, after the network if
-// the guest boots from that, and tries nothing else. cache=writeback honours the guest's flushes and lets clones
+// diskDevice returns a disk on virtio-blk or virtio-scsi. The firmware boots the first disk, after the network or
+// the CD-ROM drive if the guest boots from that, and tries nothing else. cache=writeback honours the guest's flushes and lets clones
 // share their base image in the host's page cache. io=threads works on every file system, and discard returns freed
 // blocks to the pool.
 func diskDevice(spec seedbed.DomainSpec, index int, d seedbed.Disk) (libvirtxml.DomainDisk, error) {
@@ -108,7 +118,7 @@ func diskDevice(spec seedbed.DomainSpec, index int, d seedbed.Disk) (libvirtxml.
 	}
 	if index == 0 {
 		disk.Boot = &libvirtxml.DomainDeviceBoot{Order: 1}
-		if slices.ContainsFunc(spec.NICs, func(n seedbed.DomainNIC) bool { return n.Boot }) {
+		if slices.ContainsFunc(spec.NICs, func(n seedbed.DomainNIC) bool { return n.Boot }) || system.BootFrom == seedbed.BootCDROM {
 			disk.Boot.Order = 2
 		}
 	}

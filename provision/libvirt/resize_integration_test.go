@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	lv "libvirt.org/go/libvirt"
@@ -251,5 +253,81 @@ func TestMostNICs(t *testing.T) {
 	err := d.AttachNIC(t.Context(), spec.ID, newSpec(t, base, seedbed.Disk{}).NICs[0])
 	if !errors.Is(err, seedbed.ErrConflict) || !strings.Contains(err.Error(), "at most 16") {
 		t.Errorf("one more: %v", err)
+	}
+}
+
+// TestDiscIsChangedWhileTheGuestRuns changes the image in the CD-ROM drive of running guests of both machine types, which the firmware
+// tries first, and what these get only at their next start.
+func TestDiscIsChangedWhileTheGuestRuns(t *testing.T) {
+	for _, machine := range []string{"pc", "q35"} {
+		t.Run(machine, func(t *testing.T) {
+			base := connect(t, system)
+			withBridge(t)
+			d := open(t, system)
+			spec := newSpec(t, base, seedbed.Disk{Type: "file", Format: "qcow2", Source: blank(t)})
+			first, second := seedbed.Disk{Type: "file", Format: "qcow2", Source: blank(t)}, seedbed.Disk{Type: "file", Format: "qcow2", Source: blank(t)}
+			change := func(c seedbed.DomainChange, want ...string) {
+				t.Helper()
+				c.ID = spec.ID
+				for range 2 {
+					pending, err := d.ChangeDomain(t.Context(), c)
+					if err != nil || !slices.Equal(pending, want) {
+						t.Fatalf("%+v: the guest gets %v later, %v; want %v", c, pending, err, want)
+					}
+				}
+			}
+			must := func(what string, err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+			}
+			must("define", d.DefineDomain(t.Context(), spec))
+			defer remove(t, d, spec.ID)
+			dom, err := base.LookupDomainByUUIDString(string(spec.ID))
+			must("look up", err)
+			defer dom.Free()
+			if machine == "q35" {
+				must("define as q35", asQ35(base, dom))
+			}
+			in := func(disk seedbed.Disk, flags lv.DomainXMLFlags) bool {
+				t.Helper()
+				doc, err := dom.GetXMLDesc(flags)
+				must("read", err)
+				return strings.Contains(doc, "<source file='"+disk.Source+"'")
+			}
+			must("start", d.StartDomain(t.Context(), spec.ID))
+			change(seedbed.DomainChange{Drive: &seedbed.CDROMDrive{Disk: &first}}, "cdrom") // it has no drive
+			must("destroy", d.DestroyDomain(t.Context(), spec.ID))
+			cdrom, disk, yes := seedbed.BootCDROM, seedbed.BootDisk, true
+			change(seedbed.DomainChange{BootFrom: &cdrom})
+			must("start with the drive", d.StartDomain(t.Context(), spec.ID))
+			if !in(first, 0) {
+				t.Error("the guest has no drive with the image")
+			}
+			change(seedbed.DomainChange{Drive: &seedbed.CDROMDrive{Disk: &second}})
+			if in(first, 0) || !in(second, 0) || !in(second, lv.DOMAIN_XML_INACTIVE) {
+				t.Error("the guest still has the first image")
+			}
+			change(seedbed.DomainChange{Drive: &seedbed.CDROMDrive{}})
+			if in(second, 0) || in(second, lv.DOMAIN_XML_INACTIVE) {
+				t.Error("the guest still has the second image")
+			}
+			change(seedbed.DomainChange{Drive: &seedbed.CDROMDrive{Disk: &first}, Force: true})
+			change(seedbed.DomainChange{BootFrom: &disk, VNC: &yes, Autostart: &yes}, "boot_from", "vnc")
+			must("destroy", d.DestroyDomain(t.Context(), spec.ID))
+			must("start again", d.StartDomain(t.Context(), spec.ID))
+			change(seedbed.DomainChange{BootFrom: &disk, VNC: &yes, Drive: &seedbed.CDROMDrive{Disk: &first}})
+			if on, err := dom.GetAutostart(); err != nil || !on {
+				t.Errorf("autostart: %v, %v", on, err)
+			}
+			for _, image := range []seedbed.Disk{first, second} { // it is shared, and stays root's
+				st, err := os.Stat(image.Source)
+				must("look", err)
+				if owner := st.Sys().(*syscall.Stat_t).Uid; owner != 0 {
+					t.Errorf("the image has the owner %d", owner)
+				}
+			}
+		})
 	}
 }

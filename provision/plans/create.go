@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,12 +184,16 @@ func (t *task) domain(ctx context.Context, inst seedbed.Instance, disks []seedbe
 	if spec.Attached, err = t.attached(ctx, inst); err != nil {
 		return spec, err
 	}
-	if inst.Image == "" {
+	if spec.Drive, err = t.drive(ctx, inst); err != nil {
+		return spec, err
+	}
+	from := cmp.Or(inst.Image, inst.CDROM)
+	if from == "" {
 		return spec, nil
 	}
-	image, err := t.store.Image(ctx, inst.Image)
+	image, err := t.store.Image(ctx, from)
 	if err != nil && !errors.Is(err, seedbed.ErrNotFound) { // it could be removed because nothing is a clone of it any more
-		return spec, fmt.Errorf("image %s: %w", inst.Image, engine.FromStore(err))
+		return spec, fmt.Errorf("image %s: %w", from, engine.FromStore(err))
 	}
 	spec.Firmware = image.Firmware
 	return spec, nil

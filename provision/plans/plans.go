@@ -41,6 +41,9 @@ type Store interface {
 	// SetVolumeLimits records how fast the volume of a job may be.
 	SetVolumeLimits(ctx context.Context, ref seedbed.JobRef, l seedbed.IOLimits) error
 
+	// SetHardware records the hardware of the job's instance, and what of it its guest gets only at its next start.
+	SetHardware(ctx context.Context, ref seedbed.JobRef, h seedbed.Hardware, pending []string) error
+
 	// SetNIC records how far a job has got with its NIC, MoveNIC takes the NIC to a network, and DropNIC deletes it.
 	SetNIC(ctx context.Context, ref seedbed.JobRef, to seedbed.NICState) error
 	MoveNIC(ctx context.Context, ref seedbed.JobRef, network string) error
@@ -117,6 +120,7 @@ var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
 	seedbed.JobNICAdd:         (*task).nicAddPlan,
 	seedbed.JobNICRemove:      (*task).nicRemovePlan,
 	seedbed.JobNICSet:         (*task).nicSetPlan,
+	seedbed.JobSet:            (*task).setPlan,
 
 	seedbed.JobSnapshotRestore: (*task).restorePlan,
 }

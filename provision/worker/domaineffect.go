@@ -45,6 +45,15 @@ func (s *Server) handleDomains(h effects.Handlers) {
 		}
 		return s.hypervisor.ResizeDomain(ctx, a.ID, a.VCPUs, a.Memory)
 	})
+	effects.ChangeDomain.Handle(h, func(
+		ctx context.Context, _ seedbed.Call, c seedbed.DomainChange, _ effects.Listener,
+	) (changed effects.DomainChanged, err error) {
+		if err := checkInstance(c.ID); err != nil {
+			return changed, err
+		}
+		changed.Pending, err = s.hypervisor.ChangeDomain(ctx, c)
+		return changed, err
+	})
 	effects.AttachDisk.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.DiskAttachment) error { return s.attach(ctx, a) })
 	effects.LimitDisk.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.DiskLimits) error {
 		if err := cmp.Or(checkInstance(a.ID), a.Limits.Check()); err != nil {

@@ -46,6 +46,9 @@ type ImageStore interface {
 	// CheckImport returns ErrNotFound or ErrInvalid if ImportImage would not find the file of spec or
 	// could not open it. It does not read the file.
 	CheckImport(ctx context.Context, spec seedbed.ImageSpec) error
+	// ImageDisk returns how a hypervisor reads the image of that name, which it must not write to. Errors: ErrNotFound without it,
+	// ErrInvalid for a name that cannot be used, ErrConflict for one without the tag.
+	ImageDisk(ctx context.Context, name string) (seedbed.Disk, error)
 	// RemoveImage removes the image of that name if it is tagged with job. An absent image counts
 	// as removed. An image that is not tagged with job returns ErrConflict, one that has clones
 	// ErrInUse, and neither is touched.
@@ -189,6 +192,7 @@ type Hypervisor interface {
 	Checker
 	DomainAdopter
 	DomainResizer
+	DomainChanger
 	DiskAttacher
 	NICAttacher
 }

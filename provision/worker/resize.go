@@ -31,6 +31,15 @@ type DomainResizer interface {
 	ResizeDomain(ctx context.Context, id seedbed.InstanceID, vcpus int, memory seedbed.Bytes) error
 }
 
+// DomainChanger changes domains apart from their sizes, disks and NICs.
+type DomainChanger interface {
+	// ChangeDomain changes a domain's definition and, if it runs, what can be changed of its guest: the image in a CD-ROM drive that
+	// the guest has. It returns the names, of seedbed.HardwareFields, of what the guest gets only when it is started again. A domain
+	// that is as asked is not changed. Errors: ErrNotFound without the domain, ErrConflict if it is not tagged, ErrInvalid for a
+	// change that cannot be made, ErrInUse if the guest has locked the drive and c.Force is not set; the definition has changed then.
+	ChangeDomain(ctx context.Context, c seedbed.DomainChange) (pending []string, err error)
+}
+
 // DiskAttacher attaches volumes to domains.
 type DiskAttacher interface {
 	// AttachDisk attaches a volume to a domain: to its definition and, if it runs, to its guest. A volume with the same serial number

@@ -124,6 +124,13 @@ func (s *Server) handleImages(h effects.Handlers) {
 		}
 		return pool.RemoveImage(ctx, cmp.Or(a.Of, c.Job), a.Name)
 	})
+	effects.ImageDisk.Handle(h, func(ctx context.Context, a effects.ImageRef) (disk seedbed.Disk, err error) {
+		pool, err := s.pool(a.Pool)
+		if err != nil {
+			return disk, err
+		}
+		return pool.ImageDisk(ctx, a.Name)
+	})
 	effects.DropUpload.Handle(h, func(ctx context.Context, a effects.UploadRef) (none effects.None, err error) {
 		pool, err := s.pool(a.Pool)
 		if err != nil {

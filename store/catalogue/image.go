@@ -208,3 +208,16 @@ func taken(c seedbed.Claim, by seedbed.JobID, state seedbed.JobState) string {
 func MoveImages(ctx context.Context, tx *sqldb.Tx, from, to string) error {
 	return sqldb.Exec(ctx, tx, `UPDATE image SET node = $1 WHERE node = $2`, to, from)
 }
+
+// HoldISO locks an image that is to be in a CD-ROM drive: a transaction that removes it waits, and then sees who uses it. It returns
+// ErrInvalid unless the image is complete and in the format ISO.
+func HoldISO(ctx context.Context, tx *sqldb.Tx, name string) error {
+	if err := sqldb.Exec(ctx, tx, `UPDATE image SET state = state WHERE name = $1`, name); err != nil {
+		return err
+	}
+	i, err := ReadImage(ctx, tx, name, seedbed.ErrInvalid)
+	if err != nil {
+		return err
+	}
+	return i.CheckISO()
+}

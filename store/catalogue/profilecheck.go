@@ -68,9 +68,10 @@ func checkProfileFields(p *seedbed.Profile) (err error) {
 	case p.FirstNetwork() == "" && p.OVA == "" && !open("network", p.NetworkTemplate+p.Expressions["network_template"]):
 		return seedbed.Errorf(seedbed.ErrInvalid,
 			"profile %q has neither a network nor a network template: expected one of them for its NICs", p.Name)
-	case p.BootFrom == seedbed.BootNetwork && p.Script != "":
+	case seedbed.BootsFrom(p.BootFrom) != "" && p.Script != "":
 		return seedbed.Errorf(seedbed.ErrInvalid,
-			"profile %q: boot_from is network, and the script %s makes the domain: expected only one of them", p.Name, sqldb.Clean(p.Script, 80))
+			"profile %q: boot_from is %s, and the script %s makes the domain: expected only one of them", p.Name, p.BootFrom,
+			sqldb.Clean(p.Script, 80))
 	case (p.Document != "" || p.Expressions["userdata_document"] != "") && len(p.UserData) > 0:
 		return seedbed.Errorf(seedbed.ErrInvalid,
 			"profile %q has user-data of its own and names a userdata document: expected one of them", p.Name)

@@ -52,7 +52,7 @@ func (s *Store) Insert(ctx context.Context, b *groupcommit.Batch, job seedbed.Jo
 		sqldb.Blob(i.VendorData), string(source), sqldb.AsJSON(i.Metadata),
 		sqldb.AsJSON(sqldb.OrEmptyMap(i.Tags)), sqldb.AsJSON(i.Spot), i.Password,
 		sqldb.Flag(i.Protected), string(follow), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Token,
-		expires, atExpiry, i.Notes, 1, made, made, hook)
+		expires, atExpiry, i.Notes, sqldb.Null(i.CDROM), sqldb.AsJSON(sqldb.OrEmpty(i.Pending)), 1, made, made, hook)
 	if err := ask(b, i.NICs); err != nil { // before any is chosen
 		return err
 	}
@@ -122,7 +122,7 @@ func Compose(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, make func
 }
 
 // CheckImages returns an error if one of the instance's images cannot be cloned in the pool of its
-// volume.
+// volume, or cannot be in its CD-ROM drive.
 func CheckImages(ctx context.Context, b *groupcommit.Batch, i seedbed.Instance) error {
 	for _, v := range append([]seedbed.Volume{{Image: i.Image}}, i.Volumes...) {
 		if v.Image == "" {
@@ -139,7 +139,17 @@ func CheckImages(ctx context.Context, b *groupcommit.Batch, i seedbed.Instance) 
 				i.Name, v.Image, img.Pool, v.Pool)
 		}
 	}
-	return nil
+	if i.CDROM == "" {
+		return nil
+	}
+	iso, err := batchImage(ctx, b, i.CDROM)
+	if err == nil {
+		err = iso.CheckISO()
+	}
+	if err == nil {
+		return nil
+	}
+	return sqldb.Within(fmt.Sprintf("instance %q", i.Name), err)
 }
 
 // batchImages holds the images that the writes of a batch have read, by name.

@@ -15,7 +15,7 @@ import (
 const (
 	newInstanceColumns = `id, project, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, ` +
 		`report_token, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, ` +
-		`system, token, expires, at_expiry, notes, revision, created, changed`
+		`system, token, expires, at_expiry, notes, cdrom, pending, revision, created, changed`
 	instanceColumns = newInstanceColumns + `, fetched, reported, host_key, gone_since, ` +
 		`(SELECT number FROM project WHERE project.name = instance.project)`
 	nicColumns    = `instance, idx, mac, network, addr, security_groups, bandwidth_in, bandwidth_out, state, added`
@@ -28,15 +28,19 @@ const FullName = `CASE instance.project WHEN '` + seedbed.DefaultProject +
 
 func scanInstance(r sqldb.Row) (i seedbed.Instance, err error) {
 	var expiry seedbed.Expiry
+	var cdrom sql.NullString
 	err = r.Scan(&i.ID, &i.Project, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory,
 		&i.Ready, &i.Held, sqldb.ToBlob(&i.UserData), sqldb.ToJSON(&i.SSHKeys),
 		&i.ReportToken, sqldb.ToBlob(&i.VendorData), &i.Datasource, sqldb.ToJSON(&i.Metadata),
 		sqldb.ToJSON(&i.Tags), sqldb.ToJSON(&i.Spot), &i.Password,
 		&i.Protected, &i.Follow, &i.Source, sqldb.ToParams(&i.Params), sqldb.ToJSON(&i.System), &i.Token,
-		sqldb.ToTime(&expiry.Time), &expiry.Action, &i.Notes, &i.Revision,
+		sqldb.ToTime(&expiry.Time), &expiry.Action, &i.Notes, &cdrom, sqldb.ToJSON(&i.Pending), &i.Revision,
 		sqldb.ToTime(&i.Created), sqldb.ToTime(&i.Changed), sqldb.ToTime(&i.Fetched), sqldb.ToTime(&i.Reported), &i.HostKey,
 		sqldb.ToTime(&i.GoneSince), &i.Account)
-	i.NICs, i.Volumes = []seedbed.NIC{}, []seedbed.Volume{}
+	i.NICs, i.Volumes, i.CDROM = []seedbed.NIC{}, []seedbed.Volume{}, cdrom.String
+	if len(i.Pending) == 0 {
+		i.Pending = nil
+	}
 	if !expiry.Time.IsZero() {
 		i.Expiry = &expiry
 	}
@@ -136,7 +140,8 @@ func (s *Store) SetInstanceState(ctx context.Context, seen seedbed.Instance, to 
 		changed = false
 		n, err := sqldb.Affect(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1 AND revision = $2`, seen.ID, seen.Revision)
 		if err == nil && n == 1 {
-			n, err = sqldb.Affect(ctx, tx, `UPDATE instance SET state = $1, revision = revision + 1, changed = $2
+			n, err = sqldb.Affect(ctx, tx, `UPDATE instance SET state = $1, pending = CASE WHEN $1 = 'stopped' THEN '[]' ELSE pending END,
+				revision = revision + 1, changed = $2
 				WHERE id = $3 AND NOT EXISTS (SELECT 1 FROM job WHERE job.instance = instance.id AND job.state IN ('queued', 'running', 'undoing'))`,
 				to, sqldb.Micros(sqldb.Now()), seen.ID)
 		}
@@ -151,9 +156,10 @@ func (s *Store) SetInstanceState(ctx context.Context, seen seedbed.Instance, to 
 
 // SetState changes the state. It returns missing if the instance does not exist.
 func SetState(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, to seedbed.InstanceState, missing error) error {
-	// Starting an instance clears held.
+	// Starting an instance clears held. One that is stopped has nothing pending: it gets everything at its next start.
 	n, err := sqldb.Affect(ctx, tx,
 		`UPDATE instance SET state = $1, held = CASE WHEN $1 = 'running' THEN 0 ELSE held END,
+			pending = CASE WHEN $1 = 'stopped' THEN '[]' ELSE pending END,
 			revision = revision + 1, changed = $2 WHERE id = $3`,
 		to, sqldb.Micros(sqldb.Now()), id)
 	if err == nil && n == 0 {
@@ -247,4 +253,11 @@ func ReadOne(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) (seedbed.
 // Delete deletes an instance with its claims, if nothing refers to it any more.
 func Delete(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
 	return sqldb.Exec(ctx, tx, `DELETE FROM instance WHERE id = $1`, id)
+}
+
+// SetHardware writes what a job changes of an instance's hardware.
+func SetHardware(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
+	return sqldb.Exec(ctx, tx,
+		`UPDATE instance SET system = $1, cdrom = $2, pending = $3, revision = revision + 1, changed = $4 WHERE id = $5`,
+		sqldb.AsJSON(i.System), sqldb.Null(i.CDROM), sqldb.AsJSON(sqldb.OrEmpty(i.Pending)), sqldb.Micros(sqldb.Now()), i.ID)
 }

@@ -116,7 +116,7 @@ func testProfileRefs(b *bench) {
 		func(p *seedbed.Profile) { p.Metadata.HopLimit = 65 },
 		func(p *seedbed.Profile) { p.Tags = map[string]string{"a/b": "c"} },
 		func(p *seedbed.Profile) { p.BandwidthOut = 1 },
-		func(p *seedbed.Profile) { p.BootFrom = "cdrom" },
+		func(p *seedbed.Profile) { p.BootFrom = "floppy" },
 		func(p *seedbed.Profile) { p.BootFrom, p.Script = seedbed.BootNetwork, "empty" },
 	} {
 		p := webProfile()

@@ -13,6 +13,7 @@ type sized struct {
 	Memory  seedbed.Bytes `json:"memory"`
 	Disk    seedbed.Bytes `json:"disk"`
 	Boot    string        `json:"boot_from"`
+	CDROM   string        `json:"cdrom"`
 	SSHKeys []string      `json:"ssh_keys"`
 }
 
@@ -28,8 +29,9 @@ func (s *SizeParams) Add(a *cli.App, c *cobra.Command) {
 		cli.Flag{Field: "vcpus", Usage: "number of virtual `CPUS` (default: the profile's, or 1)"},
 		cli.Flag{Field: "memory", Usage: "memory `SIZE`, such as 4GiB (default: the profile's, or 1GiB)"},
 		cli.Flag{Field: "disk", Usage: "`SIZE` of the first disk, such as 20GiB (default: the profile's, or 10GiB)"},
-		cli.Flag{Field: "boot_from", Name: "boot", Usage: "`SOURCE` that it boots from: disk, or network, by its first NIC and then the disk " +
-			"(default: the profile's, or disk)"},
+		cli.Flag{Field: "boot_from", Name: "boot", Usage: "`SOURCE` that it boots from: disk, or network, by its first NIC, or cdrom, and then " +
+			"the disk (default: the profile's, or disk)"},
+		cli.Flag{Field: "cdrom", Usage: "ISO `IMAGE` for its CD-ROM drive; without an image and a profile, its disk is blank"},
 		cli.Flag{
 			Field: "ssh_keys", Name: "ssh-key", Each: true,
 			ParseAll: func(texts []string) (any, error) { return SSHKeys(texts) },

@@ -36,6 +36,8 @@ profile. Tags are added to those of the profile.
 Without a profile, the instance has 1 virtual CPU, 1GiB of memory, a disk of 10GiB (or as
 large as the image, if that is larger) and one NIC on the installation's own network,
 unless flags say otherwise. seedbed vm rebuild makes its disk from the same image again.
+With --cdrom and neither a profile nor an image, the disk is blank: --boot cdrom installs
+a system there, and seedbed vm set NAME --boot disk starts that from then on.
 
 Parameters (--param) set any param.NAME that a template in the documents uses, and what
 the flags set, by its name in the API: memory=2GiB, ssh_keys=LINE (repeatable),
@@ -72,9 +74,6 @@ and at_expiry. Arguments and flags override it.`,
 			case req.Profile != "" && req.Image != "":
 				return cli.Usagef("create %s: both profile %s and --image %s are given: give only one, since the profile has its image",
 					req.Name, req.Profile, req.Image)
-			case req.Profile == "" && req.Image == "":
-				return cli.Usagef("create %s: the profile is missing: seedbed create %s --profile PROFILE (seedbed profile list), "+
-					"or without one: seedbed create %s --image IMAGE (seedbed image list)", req.Name, req.Name, req.Name)
 			}
 			if err := seedbed.CheckInstanceName(req.Name); err != nil {
 				return err
@@ -101,6 +100,10 @@ and at_expiry. Arguments and flags override it.`,
 				if _, overridden := p[name]; !overridden {
 					p[name] = v
 				}
+			}
+			if req.Profile == "" && req.Image == "" && p["cdrom"] == nil {
+				return cli.Usagef("create %s: the profile is missing: seedbed create %s --profile PROFILE (seedbed profile list), "+
+					"or without one: seedbed create %s --image IMAGE (seedbed image list)", req.Name, req.Name, req.Name)
 			}
 			req.Params = p
 			api = api.WithForce(force)

@@ -23,7 +23,7 @@ func VMCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Manage instances"})
 	c.AddCommand(vmList(a), instances(a).Show(a, "show NAME", "Show an instance"),
 		vmStart(a), vmStop(a), vmReboot(a), vmRebuild(a), vmRemove(a),
-		vmProtect(a, true), vmProtect(a, false), vmSnapshot(a), vmResize(a), vmFlatten(a), vmLog(a), vmWait(a),
+		vmProtect(a, true), vmProtect(a, false), vmSnapshot(a), vmResize(a), vmSet(a), vmCDROM(a), vmFlatten(a), vmLog(a), vmWait(a),
 		vmConsole(a), vmVNC(a), vmScreenshot(a), vmExec(a), vmCopy(a), vmSSH(a), vmTop(a),
 		vmAdopt(a), vmAdoptable(a), vmForget(a),
 		vmNIC(a), vmOptions(a), vmTag(a), vmGroups(a), vmBandwidth(a), vmSpot(a),
@@ -115,7 +115,8 @@ func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 		{"profile", i.Profile}, {"image", i.Image}, {"node", i.Node},
 		{"vcpus", strconv.Itoa(i.VCPUs)}, {"memory", cli.Size(i.Memory)},
 		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")},
-		{"boot from", i.System.BootFrom},
+		{"boot from", i.System.BootFrom}, {"cdrom", i.CDROM}, {"screen", cli.When(i.System.VNC, screenLine(i.System))},
+		{"autostart", cli.YesOnly(i.System.Autostart)}, {"pending", pendingLine(i)},
 		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)},
 		{"user-data follows", cli.YesOnly(i.Follow == seedbed.FollowLive)},
 		{"datasource", string(i.Datasource)}, {"metadata options", flags.OptionLine(i.Metadata)},

@@ -51,8 +51,8 @@ func (f *profileFlags) add(a *cli.App, c *cobra.Command, p *seedbed.Profile) {
 			Field: "params", Usage: "YAML or JSON `FILE` that declares the parameters, or - for standard input",
 			Parse: func(file string) (any, error) { return declarations(a, file) },
 		},
-		cli.Flag{Field: "boot_from", Name: "boot", Usage: "`SOURCE` that instances boot from: disk (default), or network, by the first NIC and " +
-			"then the disk"},
+		cli.Flag{Field: "boot_from", Name: "boot", Usage: "`SOURCE` that instances boot from: disk (default), or network, by the first NIC, " +
+			"or cdrom, and then the disk"},
 		cli.Flag{Field: "protected", Name: "protect", Usage: "protect instances when they are created"},
 		cli.Flag{Field: "hold", Usage: "define instances without starting them"},
 		cli.Flag{

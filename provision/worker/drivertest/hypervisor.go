@@ -26,6 +26,7 @@ type Hypervisor struct {
 
 type domain struct {
 	spec    seedbed.DomainSpec
+	live    seedbed.DomainSpec // as it was started
 	state   seedbed.DomainState
 	foreign bool
 	deaf    bool
@@ -185,7 +186,7 @@ func (h *Hypervisor) StartDomain(ctx context.Context, id seedbed.InstanceID) err
 			return seedbed.Errorf(seedbed.ErrNotFound, "domain %s is not defined", id)
 		}
 		if d.state != seedbed.DomainRunning {
-			d.state = seedbed.DomainRunning
+			d.state, d.live = seedbed.DomainRunning, d.spec
 			h.send(d, "started")
 		}
 		return nil

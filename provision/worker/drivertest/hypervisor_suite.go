@@ -49,6 +49,7 @@ func TestHypervisor(t *testing.T, d HypervisorDriver) {
 		{"resize", testResizeDomain},
 		{"attach", testAttach},
 		{"attach a NIC", testAttachNIC},
+		{"change", testChange},
 		{"shutdown", testShutdown},
 		{"at the same time", testDefineTogether},
 		{"ended context", testEndedHypervisor},

@@ -1,6 +1,8 @@
 package drivertest
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -186,12 +188,20 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 		}
 		report(progress, size, size)
 		sum := sha256.Sum256(data)
-		made := pooltag.Tag{Name: spec.Name, Project: spec.Project, Job: job, Size: int64(size), Format: "raw",
+		made := pooltag.Tag{Name: spec.Name, Project: spec.Project, Job: job, Size: int64(size), Format: formatOf(data),
 			SHA256: hex.EncodeToString(sum[:])}
 		p.fromUpload(ctx, spec, &made)
 		p.images[spec.Name] = made
 		return made.ImageInfo(p.name), nil
 	})
+}
+
+// formatOf tells an ISO from another raw disk (ECMA-119 8.1).
+func formatOf(data []byte) string {
+	if len(data) > 32769 && bytes.HasPrefix(data[32769:], []byte("CD001")) {
+		return seedbed.FormatISO
+	}
+	return "raw"
 }
 
 func report(progress func(seedbed.Progress), done, total seedbed.Bytes) {
@@ -282,6 +292,19 @@ func (p *Pool) Images(ctx context.Context) ([]seedbed.ImageInfo, error) {
 		all = append(all, image.ImageInfo(p.name))
 	}
 	return all, ctx.Err()
+}
+
+// ImageDisk implements worker.ImageStore.
+func (p *Pool) ImageDisk(ctx context.Context, name string) (seedbed.Disk, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := cmp.Or(seedbed.CheckQualifiedName("image", name), ctx.Err()); err != nil {
+		return seedbed.Disk{}, err
+	}
+	if _, ok := p.images[name]; !ok {
+		return seedbed.Disk{}, seedbed.Errorf(seedbed.ErrNotFound, "image %q is not in pool %s", name, p.name)
+	}
+	return seedbed.Disk{Type: "file", Source: "/" + p.name + "/images/" + name, Format: "qcow2"}, nil
 }
 
 // Info implements worker.Lister.

@@ -53,6 +53,15 @@ func BootableFile(t testing.TB) (path, sum string) {
 	return file(t, "disk.img", disk), hex.EncodeToString(digest[:])
 }
 
+// ISOFile makes a small ISO image, and returns its path.
+func ISOFile(t testing.TB) string {
+	t.Helper()
+	disk := make([]byte, BootableSize)
+	copy(disk[510:], []byte{0x55, 0xaa})
+	copy(disk[32769:], "CD001") // ECMA-119 8.1: the first volume descriptor
+	return file(t, "disc.iso", disk)
+}
+
 func file(t testing.TB, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -197,9 +206,16 @@ func testImportCancelled(t *testing.T, _ PoolDriver, p worker.Pool) {
 
 func testRemoveImage(t *testing.T, _ PoolDriver, p worker.Pool) {
 	ctx, job := t.Context(), imported(t, p)
+	if disk, err := p.ImageDisk(ctx, "base"); err != nil || disk.Source == "" || disk.Type != "file" && disk.Type != "rbd" {
+		t.Errorf("the image's disk: %+v, %v", disk, err)
+	}
+	_, err := p.ImageDisk(ctx, "other")
+	is(t, "the disk of no image", err, seedbed.ErrNotFound)
+	_, err = p.ImageDisk(ctx, "../base")
+	is(t, "the disk of a name that climbs", err, seedbed.ErrInvalid)
 	is(t, "remove by another job", p.RemoveImage(ctx, seedbed.NewJobID(), "base"), seedbed.ErrConflict)
 	spec := clone(0)
-	_, err := p.CloneVolume(ctx, seedbed.NewJobID(), spec)
+	_, err = p.CloneVolume(ctx, seedbed.NewJobID(), spec)
 	ok(t, "clone", err)
 	is(t, "remove with a clone", p.RemoveImage(ctx, job, "base"), seedbed.ErrInUse)
 	ok(t, "remove the clone", p.RemoveVolume(ctx, spec.Name, spec.Instance))

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"seedbed"
@@ -187,4 +188,49 @@ func testAttachNIC(t *testing.T, d HypervisorDriver) {
 	d.Foreign(t, foreign.ID, foreign.Name)
 	is(t, "attach to another's", h.AttachNIC(ctx, foreign.ID, one), seedbed.ErrConflict)
 	is(t, "detach from another's", h.DetachNIC(ctx, foreign.ID, one.MAC), seedbed.ErrConflict)
+}
+
+// testChange checks that what a domain boots from, its CD-ROM drive, console and screen change, each as often as it is asked.
+func testChange(t *testing.T, d HypervisorDriver) {
+	ctx, h, spec := t.Context(), d.Open(t), d.Spec(t)
+	disc := func(name string) *seedbed.CDROMDrive {
+		return &seedbed.CDROMDrive{Disk: &seedbed.Disk{Type: "file", Source: "/none/" + name + ".qcow2", Format: "qcow2"}}
+	}
+	yes, no, disk, cdrom, network := true, false, seedbed.BootDisk, seedbed.BootCDROM, seedbed.BootNetwork
+	change := func(c seedbed.DomainChange) error {
+		c.ID = spec.ID
+		pending, err := h.ChangeDomain(ctx, c)
+		if len(pending) > 0 {
+			t.Errorf("a domain that is off gets %v later", pending)
+		}
+		return err
+	}
+	is(t, "change what is absent", change(seedbed.DomainChange{BootFrom: &cdrom}), seedbed.ErrNotFound)
+	ok(t, "define", h.DefineDomain(ctx, spec))
+	defer undefine(t, h, spec.ID)
+	for range 2 {
+		ok(t, "insert", change(seedbed.DomainChange{Drive: disc("a")}))
+		ok(t, "insert another", change(seedbed.DomainChange{Drive: disc("b"), Force: true}))
+		ok(t, "boot from it", change(seedbed.DomainChange{BootFrom: &cdrom}))
+		ok(t, "eject", change(seedbed.DomainChange{Drive: &seedbed.CDROMDrive{}}))
+		ok(t, "boot from the disk", change(seedbed.DomainChange{BootFrom: &disk}))
+		ok(t, "a screen", change(seedbed.DomainChange{VNC: &yes, VNCBind: "127.0.0.2"}))
+		ok(t, "a screen elsewhere, and no console", change(seedbed.DomainChange{VNC: &yes, Serial: &no}))
+		ok(t, "no screen, and a console", change(seedbed.DomainChange{VNC: &no, Serial: &yes}))
+	}
+	is(t, "boot from a NIC that is not there", change(seedbed.DomainChange{BootFrom: &network, BootMAC: seedbed.NewMAC()}),
+		seedbed.ErrConflict)
+	if got, err := h.DomainState(ctx, spec.ID); err != nil || got.Name != spec.Name || got.Job != spec.Job {
+		t.Errorf("once changed: %+v, %v", got, err)
+	}
+	ok(t, "start", h.StartDomain(ctx, spec.ID))
+	pending, err := h.ChangeDomain(ctx, seedbed.DomainChange{ID: spec.ID, BootFrom: &cdrom})
+	if err != nil || !slices.Equal(pending, []string{"boot_from"}) {
+		t.Errorf("change a domain that runs: it gets %v later, %v", pending, err)
+	}
+
+	foreign := d.Spec(t)
+	d.Foreign(t, foreign.ID, foreign.Name)
+	_, err = h.ChangeDomain(ctx, seedbed.DomainChange{ID: foreign.ID, BootFrom: &cdrom})
+	is(t, "change another's", err, seedbed.ErrConflict)
 }

@@ -1,0 +1,118 @@
+package intake
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"seedbed"
+	"seedbed/provision/placement"
+	"seedbed/provision/record"
+)
+
+// iso returns the image that a create wants in the CD-ROM drive; the zero value for none.
+func (in *Intake) iso(ctx context.Context, project string, m tailored, s shape) (seedbed.Image, error) {
+	if m.Script != "" && (s.cdrom != "" || s.bootFrom == seedbed.BootCDROM) {
+		return seedbed.Image{}, seedbed.Errorf(seedbed.ErrInvalid,
+			"a CD-ROM drive is not for profile %s, whose script makes the domain: expected a profile without a script", m.Name)
+	}
+	if s.cdrom == "" {
+		return seedbed.Image{}, nil
+	}
+	return in.isoNamed(ctx, project, s.cdrom)
+}
+
+// isoNamed returns the image for a CD-ROM drive that a request of a project names.
+func (in *Intake) isoNamed(ctx context.Context, project, name string) (image seedbed.Image, err error) {
+	qualified, err := in.uses(ctx, seedbed.PublishedImage, project, name)
+	if err == nil {
+		image, err = in.store.Image(ctx, qualified)
+	}
+	if err == nil {
+		err = image.CheckISO()
+	}
+	return image, err
+}
+
+// Set accepts a request to change the hardware of the instance called name: its CD-ROM drive, what it boots from, its console and
+// screen. Errors: seedbed.ErrNotFound for an instance that does not exist, ErrInvalid for a change that cannot be made or that changes
+// nothing, ErrConflict for an instance whose script made its domain or whose node does not have the image, and otherwise those of
+// Flatten.
+func (in *Intake) Set(ctx context.Context, name seedbed.InstanceName, change seedbed.HardwareChange, o seedbed.JobOptions) (
+	seedbed.Receipt, error,
+) {
+	inst, change, err := in.changed(ctx, name, change)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	job := jobOn(inst, seedbed.JobSet, o)
+	if job.Spec, err = json.Marshal(seedbed.HardwareJob{Set: change}); err != nil {
+		return seedbed.Receipt{}, fmt.Errorf("encode the change of %s: %w", inst.Name, err)
+	}
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
+}
+
+// changed returns the instance that is to change, and the change with the qualified name of its image.
+func (in *Intake) changed(ctx context.Context, name seedbed.InstanceName, change seedbed.HardwareChange) (
+	inst seedbed.Instance, _ seedbed.HardwareChange, err error,
+) {
+	if err := name.Check(); err != nil {
+		return inst, change, err
+	}
+	if inst, err = in.store.InstanceByName(ctx, name); err != nil {
+		return inst, change, err
+	}
+	if change.CDROM != nil && *change.CDROM != "" {
+		image, err := in.isoNamed(ctx, inst.Project, *change.CDROM)
+		if err != nil {
+			return inst, change, err
+		}
+		need := placement.Demand{Name: inst.Name, Node: inst.Node, Pools: []string{image.Pool}, Images: []seedbed.Image{image}}
+		if err := in.placer.Fits(ctx, inst.Node, need, seedbed.NodeUse{}); err != nil {
+			return inst, change, unplaced(ctx, err)
+		}
+		change.CDROM = &image.Name
+	}
+	to, _, err := change.Of(inst.Hardware())
+	if err == nil {
+		err = inst.CheckHardware(to)
+	}
+	if err == nil {
+		err = record.CheckMachine(ctx, in.store, inst)
+	}
+	return inst, change, err
+}
+
+// PlanSet returns what Set would make of the instance, and why it would not be accepted. It writes nothing.
+func (in *Intake) PlanSet(ctx context.Context, name seedbed.InstanceName, change seedbed.HardwareChange) (seedbed.Plan, error) {
+	p := seedbed.Plan{Project: name.Project, Name: name.Name, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
+	p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobSet})
+	inst, change, err := in.changed(ctx, name, change)
+	if err != nil {
+		return p, note(&p, err)
+	}
+	_, changed, err := change.Of(inst.Hardware())
+	if err != nil {
+		return p, note(&p, err)
+	}
+	p.Profile, p.Image, p.Node, p.VCPUs, p.Memory, p.Volumes, p.NICs = inst.Profile, inst.Image, inst.Node, inst.VCPUs, inst.Memory,
+		inst.Volumes, inst.NICs
+	if seedbed.IsTenant(ctx) {
+		p.Node = ""
+	}
+	if inst.State != seedbed.InstanceRunning && inst.State != seedbed.InstanceStopped {
+		p.Problems = append(p.Problems, fmt.Sprintf("instance %q is %s: it must be running or stopped", inst.Name, inst.State))
+	}
+	for _, what := range changed {
+		when := "at its next start"
+		switch {
+		case inst.State != seedbed.InstanceRunning:
+		case what == "autostart":
+			when = "at once"
+		case what == "cdrom":
+			when = "at once, or at its next start if it has no CD-ROM drive yet"
+		}
+		p.Notes = append(p.Notes, fmt.Sprintf("%s changes, for the guest %s", what, when))
+	}
+	return p, nil
+}

@@ -88,6 +88,15 @@ func TestDomainXMLGolden(t *testing.T) {
 	directNetwork := direct
 	directNetwork.NICs = slices.Clone(direct.NICs)
 	directNetwork.NICs[0].Boot = true
+	drive := spec()
+	drive.Disks[0].Backing = ""
+	drive.System = &seedbed.System{Serial: true, BootFrom: seedbed.BootCDROM}
+	drive.Drive = &seedbed.CDROMDrive{Disk: &seedbed.Disk{Type: "file", Source: "/var/lib/seedbed-pools/default/images/iso.qcow2", Format: "qcow2"}}
+	driveOnQ35 := spec()
+	iso := rbdDisk()
+	driveOnQ35.Drive = &seedbed.CDROMDrive{Disk: &iso}
+	q35 := host(libvirt.TypeKVM)
+	q35.Machine = "q35"
 	announcing := func(d seedbed.Datasource) seedbed.DomainSpec {
 		s := spec()
 		s.Datasource = d
@@ -101,6 +110,8 @@ func TestDomainXMLGolden(t *testing.T) {
 		{"openstack", announcing(seedbed.DatasourceOpenStack), host(libvirt.TypeKVM)},
 		{"nocloud", announcing(seedbed.DatasourceNoCloud), host(libvirt.TypeKVM)},
 		{"cdrom", cdrom, host(libvirt.TypeKVM)},
+		{"drive", drive, host(libvirt.TypeKVM)},
+		{"driveq35", driveOnQ35, q35},
 		{"cdromscsi", cdromOnSCSI, host(libvirt.TypeKVM)},
 		{"macvtap", direct, host(libvirt.TypeKVM)},
 		{"sriov", function, host(libvirt.TypeKVM)},

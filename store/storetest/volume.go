@@ -185,6 +185,7 @@ var resizeCases = map[string]func(*bench){
 	"resize has no way back": testResizeFinal,
 	"resize and quota":       testResizeQuota,
 	"resize raced for":       testResizeRace,
+	"hardware":               testHardware,
 }
 
 func resizeOf(i seedbed.Instance, spec seedbed.ResizeSpec) seedbed.Acceptance {

@@ -226,7 +226,7 @@ func (a answer) without(one, other []string) answer {
 			if _, plain, qualified := strings.Cut(word, "/"); qualified {
 				names = append(names, plain)
 			}
-			if name, _, inGuest := strings.Cut(word, ":/"); inGuest {
+			if name, _, ofInstance := strings.Cut(word, ":"); ofInstance && name != "" { // a file or a disk
 				names = append(names, name)
 			}
 			if len(word) == len(seedbed.NewJobID()) {

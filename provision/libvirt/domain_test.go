@@ -91,7 +91,9 @@ func TestDomainXMLGolden(t *testing.T) {
 	drive := spec()
 	drive.Disks[0].Backing = ""
 	drive.System = &seedbed.System{Serial: true, BootFrom: seedbed.BootCDROM}
-	drive.Drive = &seedbed.CDROMDrive{Disk: &seedbed.Disk{Type: "file", Source: "/var/lib/seedbed-pools/default/images/iso.qcow2", Format: "qcow2"}}
+	drive.Drive = &seedbed.CDROMDrive{
+		Disk: &seedbed.Disk{Type: "file", Source: "/var/lib/seedbed-pools/default/images/iso.qcow2", Format: "qcow2"},
+	}
 	driveOnQ35 := spec()
 	iso := rbdDisk()
 	driveOnQ35.Drive = &seedbed.CDROMDrive{Disk: &iso}

@@ -265,7 +265,8 @@ func TestDiscIsChangedWhileTheGuestRuns(t *testing.T) {
 			withBridge(t)
 			d := open(t, system)
 			spec := newSpec(t, base, seedbed.Disk{Type: "file", Format: "qcow2", Source: blank(t)})
-			first, second := seedbed.Disk{Type: "file", Format: "qcow2", Source: blank(t)}, seedbed.Disk{Type: "file", Format: "qcow2", Source: blank(t)}
+			first := seedbed.Disk{Type: "file", Format: "qcow2", Source: blank(t)}
+			second := seedbed.Disk{Type: "file", Format: "qcow2", Source: blank(t)}
 			change := func(c seedbed.DomainChange, want ...string) {
 				t.Helper()
 				c.ID = spec.ID

@@ -330,6 +330,8 @@ func testHardware(b *bench) {
 		_, err := b.Accept(ctx, setOf(i, c))
 		b.want(err, seedbed.ErrInvalid, says)
 	}
+	j = b.claim() // the removal of the image
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 	b.remove(i.ID)
 	b.must(removal("one"))
 }

@@ -258,6 +258,7 @@ func testVolumeCopied(b *bench) {
 	disk.Volume = "none"
 	_, err = b.Accept(ctx, copyAddOf("other", disk))
 	b.want(err, seedbed.ErrNotFound, "web1:0")
+}
 
 func setOf(i seedbed.Instance, change seedbed.HardwareChange) seedbed.Acceptance {
 	raw, _ := json.Marshal(seedbed.HardwareJob{Set: change})

@@ -245,6 +245,41 @@ func (s Seed) Check() error {
 	return nil
 }
 
+// DomainCopy is a domain as another node gets it.
+type DomainCopy struct {
+	ID InstanceID `json:"id"`
+	// XML is its definition, with its passwords, as it is at the next start.
+	XML string `json:"xml"`
+	// Autostart is true if it starts with the hypervisor.
+	Autostart bool `json:"autostart,omitempty"`
+	// Variables are the variables of its UEFI firmware; nil if it has none.
+	Variables []byte `json:"variables,omitempty"`
+	// Console is the end of its console.
+	Console []byte `json:"console,omitempty"`
+}
+
+// The bounds of a DomainCopy. A call to a worker has room for no more.
+const (
+	MaxVariables   = 2 * MiB
+	MaxConsoleCopy = MiB
+)
+
+// Migration asks for a domain that runs to go to the hypervisor of another node without a stop of its guest.
+type Migration struct {
+	ID InstanceID `json:"id"`
+	MigrationTarget
+}
+
+// MigrationTarget is how the hypervisors of other nodes reach that of a node. The zero value means that they do not.
+type MigrationTarget struct {
+	// URI is libvirt's (https://libvirt.org/uri.html), such as qemu+tls://hv2.example/system.
+	URI string `json:"uri,omitempty"`
+	// Data is where the memory of guests goes, such as tcp://10.0.0.2; empty leaves that to libvirt.
+	Data string `json:"data,omitempty"`
+	// TLS is true if the memory of guests is encrypted on its way (migrate_tls_x509_cert_dir in qemu.conf).
+	TLS bool `json:"tls,omitempty"`
+}
+
 // DomainState is the state of a domain as the hypervisor reports it.
 type DomainState string
 

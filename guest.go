@@ -56,6 +56,8 @@ type Guest struct {
 	Created     time.Time `json:"created"`
 	// Node is the node that it runs on.
 	Node string `json:"node"`
+	// Arriving is true on a node that it is on its way to. What one node only may have of it, such as a floating address, stays at Node.
+	Arriving bool `json:"arriving,omitempty"`
 }
 
 // maxHostname is the longest name that Linux accepts as that of a host (sethostname(2)).

@@ -39,6 +39,7 @@ const (
 
 	DoReboot  = "reboot"  // stop it, and start it again
 	DoRebuild = "rebuild" // give it fresh disks; its name and addresses stay
+	DoMigrate = "migrate" // take it to another node
 
 	DoNICAdd    = "nic-add"    // give it a further NIC
 	DoNICRemove = "nic-remove" // take a NIC from it
@@ -65,7 +66,7 @@ const (
 
 // Actions returns all actions.
 func Actions() []string {
-	return append([]string{DoCreate, DoRemove, DoRebuild, DoStart, DoStop, DoReboot, DoPlan, DoNICAdd, DoNICRemove, DoNICSet,
+	return append([]string{DoCreate, DoRemove, DoRebuild, DoStart, DoStop, DoReboot, DoMigrate, DoPlan, DoNICAdd, DoNICRemove, DoNICSet,
 		DoSnapshot, DoSnapshotRemove, DoSnapshotRestore,
 		DoVolumeAdd, DoVolumeRemove, DoVolumeResize, DoVolumeSet, DoVolumeAttach, DoVolumeDetach}, JoblessActions()...)
 }

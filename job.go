@@ -20,6 +20,7 @@ const (
 	JobReboot JobKind = "reboot" // stop an instance, and start it again
 
 	JobRebuild JobKind = "rebuild" // give an instance fresh disks
+	JobMigrate JobKind = "migrate" // take an instance to another node
 
 	JobFlatten        JobKind = "flatten"         // make an instance's volumes independent of their image
 	JobSnapshot       JobKind = "snapshot"        // take a snapshot of an instance's volumes
@@ -110,7 +111,7 @@ type Job struct {
 	// Instance is set for jobs that work on an instance.
 	Instance InstanceID `json:"instance,omitempty"`
 	// Spec is the input of a job as JSON. Its type depends on Kind: an ImportSpec, a PowerSpec, a
-	// RebuildSpec, a ResizeSpec, a SnapshotJob or an ImageRemoval, for example. It is empty for a
+	// MigrateSpec, a RebuildSpec, a ResizeSpec, a SnapshotJob or an ImageRemoval, for example. It is empty for a
 	// job without input.
 	Spec json.RawMessage `json:"spec,omitempty"`
 	Node string          `json:"node,omitempty"`
@@ -345,6 +346,17 @@ type PowerSpec struct {
 
 // MaxGrace is the longest time that a request may give a guest to shut down.
 const MaxGrace = time.Hour
+
+// MigrateSpec is the input of a job that takes an instance to another node. Its power part says how the guest is switched off, unless it is
+// migrated while it runs.
+type MigrateSpec struct {
+	PowerSpec
+	// From is the node that it leaves, and To the one that it goes to.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Live is true if its guest runs all the time.
+	Live bool `json:"live,omitempty"`
+}
 
 // RebuildSpec is the input of a job that gives an instance fresh disks. What the instance becomes
 // is in a Rebuild, which contains secrets.

@@ -87,6 +87,8 @@ type NodeReport struct {
 	// Tunnel is set if the node encrypts what it sends other nodes of overlays (network.overlay.encryption). It has no key while
 	// the node does not know it.
 	Tunnel Tunnel `json:"tunnel,omitzero"`
+	// Migration is how guests that run come to it (libvirt.migration).
+	Migration MigrationTarget `json:"migration,omitzero"`
 }
 
 // OverlayOverhead returns how many bytes a frame of an overlay grows by on its way to other nodes.

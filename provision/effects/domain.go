@@ -21,8 +21,14 @@ var (
 	// LimitDisk says how fast an attached volume may be, from now on and at each later start.
 	LimitDisk = Order[DiskLimits]{"limit-disk"}
 	// AttachNIC attaches a NIC to a domain, and to its guest if it runs. DetachNIC takes it away.
-	AttachNIC     = Order[NICAttachment]{"attach-nic"}
-	DetachNIC     = Order[NICRef]{"detach-nic"}
+	AttachNIC = Order[NICAttachment]{"attach-nic"}
+	DetachNIC = Order[NICRef]{"detach-nic"}
+	// MigrateDomain takes a domain that runs to the hypervisor of another node. Here it is off then, and still defined.
+	MigrateDomain = Effect[seedbed.Migration, None]{"migrate-domain"}
+	// StopMigration ends such a migration, unless it has succeeded, and returns once no migration is under way.
+	StopMigration = Order[DomainRef]{"stop-migration"}
+	// ReceiveDomain defines a domain of another node here, unless it is defined, and keeps the end of its console.
+	ReceiveDomain = Order[seedbed.DomainCopy]{"receive-domain"}
 	AdoptDomain   = Order[seedbed.DomainAdoption]{"adopt-domain"}
 	ReleaseDomain = Order[seedbed.DomainAdoption]{"release-domain"}
 
@@ -38,6 +44,8 @@ var (
 	GuestWait = Query[GuestProcess, seedbed.GuestProcess]{"guest-wait"}
 	// DomainXML returns the definitions of domains, without those that do not exist.
 	DomainXML = Query[DomainRefs, map[seedbed.InstanceID]string]{"domain-xml"}
+	// CopyDomain returns a domain as another node gets it.
+	CopyDomain = Query[DomainRef, seedbed.DomainCopy]{"copy-domain"}
 	// Watch sends every change of a domain. The first event is always a resync.
 	Watch = Stream{"watch"}
 	// ForeignDomains lists the domains that do not carry Seedbed's tag.

@@ -70,6 +70,15 @@ func TestWire(t *testing.T) {
 		{func() error { return DestroyDomain.Do(ctx, &r, call, domain) }, "destroy-domain", `{"id":"i"}`},
 		{func() error { return UndefineDomain.Do(ctx, &r, call, domain) }, "undefine-domain", `{"id":"i"}`},
 		{func() error { return ResizeDomain.Do(ctx, &r, call, DomainSize{"i", 2, 0}) }, "resize-domain", `{"id":"i","vcpus":2}`},
+		{func() error { return StopMigration.Do(ctx, &r, call, domain) }, "stop-migration", `{"id":"i"}`},
+		{func() error { return drop(CopyDomain.Ask(ctx, &r, domain)) }, "copy-domain", `{"id":"i"}`},
+		{func() error {
+			return ReceiveDomain.Do(ctx, &r, call, seedbed.DomainCopy{ID: "i", XML: "<x/>", Autostart: true, Variables: []byte("v"), Console: []byte("x")})
+		}, "receive-domain", `{"id":"i","xml":"\u003cx/\u003e","autostart":true,"variables":"dg==","console":"eA=="}`},
+		{func() error {
+			to := seedbed.MigrationTarget{URI: "qemu+tls://hv2/system", Data: "tcp://10.0.0.2", TLS: true}
+			return drop(MigrateDomain.Do(ctx, &r, call, seedbed.Migration{ID: "i", MigrationTarget: to}))
+		}, "migrate-domain", `{"id":"i","uri":"qemu+tls://hv2/system","data":"tcp://10.0.0.2","tls":true}`},
 		{func() error {
 			from := seedbed.BootCDROM
 			return drop(ChangeDomain.Do(ctx, &r, call, seedbed.DomainChange{ID: "i", Drive: &seedbed.CDROMDrive{}, BootFrom: &from}))

@@ -102,3 +102,20 @@ func removeConsole(dir string, id seedbed.InstanceID) error {
 	}
 	return nil
 }
+
+// keepConsole makes text what a console shows of the time before the domain came to this host. It is in place of the log, which the
+// next start truncates or, if the domain runs already, of the first rolled one. It may be repeated.
+func keepConsole(dir string, id seedbed.InstanceID, text []byte, active bool) error {
+	if len(text) == 0 {
+		return nil
+	}
+	files := consoleFiles(dir, id)
+	file := files[0]
+	if active {
+		file = files[1]
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return fmt.Errorf("keep the console of %s: %w", id, err)
+	}
+	return nil
+}

@@ -54,10 +54,12 @@ type Driver struct {
 	// agents is the gate in front of guest agents. What they hold up does not hold up other calls: asks is how many are asked at
 	// the same time.
 	agents *cgate.Gate
-	asks   chan struct{}
-	deaf   deafAgents
-	conns  *connPool[*lv.Connect]
-	hub    *hub
+	// moves is the gate in front of migrations, which may take hours.
+	moves *cgate.Gate
+	asks  chan struct{}
+	deaf  deafAgents
+	conns *connPool[*lv.Connect]
+	hub   *hub
 
 	raw        chan rawEvent
 	overflow   atomic.Bool // an event did not fit into raw
@@ -91,7 +93,7 @@ func Open(ctx context.Context, cfg Config) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{
-		cfg: cfg, gate: newGate(), agents: newAgentGate(), asks: make(chan struct{}, maxAsks), hub: newHub(), conns: newConns(cfg.URI),
+		cfg: cfg, gate: newGate(), agents: newAgentGate(), moves: newMoveGate(), asks: make(chan struct{}, maxAsks), hub: newHub(), conns: newConns(cfg.URI),
 		raw: make(chan rawEvent, eventBuffer), known: map[seedbed.InstanceID]bool{},
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -109,7 +111,7 @@ func (d *Driver) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	d.stop()
-	err := errors.Join(d.agents.Close(ctx), d.gate.Close(ctx), cgate.Await(ctx, "the connection to libvirt", d.wg.Wait),
+	err := errors.Join(d.agents.Close(ctx), d.moves.Close(ctx), d.gate.Close(ctx), cgate.Await(ctx, "the connection to libvirt", d.wg.Wait),
 		cgate.Await(ctx, "idle connections to libvirt", d.conns.close))
 	if err == nil {
 		events.release()

@@ -31,6 +31,7 @@ func (s *Server) handleDomains(h effects.Handlers) {
 		effects.ShutdownDomain: s.hypervisor.ShutdownDomain,
 		effects.DestroyDomain:  s.hypervisor.DestroyDomain,
 		effects.UndefineDomain: s.hypervisor.UndefineDomain,
+		effects.StopMigration:  s.hypervisor.StopMigration,
 	} {
 		effect.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.DomainRef) error {
 			if err := checkInstance(a.ID); err != nil {
@@ -53,6 +54,24 @@ func (s *Server) handleDomains(h effects.Handlers) {
 		}
 		changed.Pending, err = s.hypervisor.ChangeDomain(ctx, c)
 		return changed, err
+	})
+	effects.CopyDomain.Handle(h, func(ctx context.Context, a effects.DomainRef) (seedbed.DomainCopy, error) {
+		if err := checkInstance(a.ID); err != nil {
+			return seedbed.DomainCopy{}, err
+		}
+		return s.hypervisor.CopyDomain(ctx, a.ID)
+	})
+	effects.ReceiveDomain.Handle(h, func(ctx context.Context, _ seedbed.Call, c seedbed.DomainCopy) error {
+		if err := checkInstance(c.ID); err != nil {
+			return err
+		}
+		return s.hypervisor.ReceiveDomain(ctx, c)
+	})
+	effects.MigrateDomain.Handle(h, func(ctx context.Context, _ seedbed.Call, m seedbed.Migration, to effects.Listener) (effects.None, error) {
+		if err := checkInstance(m.ID); err != nil {
+			return effects.None{}, err
+		}
+		return effects.None{}, s.hypervisor.MigrateDomain(ctx, m, to.Progress)
 	})
 	effects.AttachDisk.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.DiskAttachment) error { return s.attach(ctx, a) })
 	effects.LimitDisk.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.DiskLimits) error {

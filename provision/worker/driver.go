@@ -114,6 +114,27 @@ type Power interface {
 	DestroyDomain(ctx context.Context, id seedbed.InstanceID) error
 }
 
+// Mover takes domains from one node to another.
+type Mover interface {
+	// CopyDomain returns the domain as ReceiveDomain of another node takes it, with at most seedbed.MaxConsoleCopy of its console.
+	// Errors: ErrNotFound for a domain that is not defined or not tagged, ErrInvalid if the variables of its firmware exceed
+	// seedbed.MaxVariables.
+	CopyDomain(ctx context.Context, id seedbed.InstanceID) (seedbed.DomainCopy, error)
+	// ReceiveDomain defines the domain without starting it. One with that ID and the copy's name that exists is not changed.
+	// The copy's console, unless it is empty, is what the console shows of the time before. Errors: ErrConflict if the ID or the name is
+	// another domain's, ErrInvalid for a copy that is not of a tagged domain of that ID.
+	ReceiveDomain(ctx context.Context, c seedbed.DomainCopy) error
+	// MigrateDomain takes the domain, which runs, to another hypervisor, where it may be defined already and is defined then. Here the domain is
+	// off afterwards and stays defined. A migration of it that is under way is waited for, and one that has succeeded is not repeated. If ctx
+	// ends, or after another error than ErrUnavailable, the domain runs here as before. progress may be nil; it is called from one goroutine at a time, and never after the return. Errors:
+	// ErrNotFound for a domain that is not defined, ErrConflict if it is not tagged, does not run, or cannot be migrated while
+	// it runs.
+	MigrateDomain(ctx context.Context, m seedbed.Migration, progress func(seedbed.Progress)) error
+	// StopMigration ends a migration of the domain that is under way from this hypervisor, and returns once there is none. A domain that is
+	// not migrated, or absent, is not changed. ErrConflict if it is not tagged.
+	StopMigration(ctx context.Context, id seedbed.InstanceID) error
+}
+
 // Inspector reports the domains.
 type Inspector interface {
 	// DomainState returns one tagged domain; ErrNotFound if the domain with that ID does not exist
@@ -185,6 +206,7 @@ type Checker interface {
 type Hypervisor interface {
 	Definer
 	Power
+	Mover
 	Inspector
 	Terminal
 	Agent

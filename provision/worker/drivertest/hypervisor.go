@@ -22,6 +22,7 @@ type Hypervisor struct {
 	domains  map[seedbed.InstanceID]*domain
 	watchers map[*watcher]struct{}
 	seeds    map[seedbed.InstanceID]seedbed.Seed
+	reached  map[string]*Hypervisor // by their URIs
 }
 
 type domain struct {
@@ -32,10 +33,13 @@ type domain struct {
 	deaf    bool
 	looks   int // at what it has used
 	console []byte
-	line    *consoleLine // who has opened its console
-	agent   func([]byte) ([]byte, error)
-	screens []net.Conn               // the server's ends of those who see its screen
-	told    map[string]seedbed.Bytes // the sizes of its disks that its guest was told of
+	before  []byte // what the console shows of another node
+	// migrated is true once it has left for another hypervisor.
+	migrated bool
+	line     *consoleLine // who has opened its console
+	agent    func([]byte) ([]byte, error)
+	screens  []net.Conn               // the server's ends of those who see its screen
+	told     map[string]seedbed.Bytes // the sizes of its disks that its guest was told of
 }
 
 type watcher struct {
@@ -116,19 +120,27 @@ func (h *Hypervisor) effect(ctx context.Context, name string, f func() error) er
 // DefineDomain implements worker.Definer.
 func (h *Hypervisor) DefineDomain(ctx context.Context, spec seedbed.DomainSpec) error {
 	return h.effect(ctx, "DefineDomain", func() error {
-		for id, d := range h.domains {
-			switch same := id == spec.ID && d.spec.Name == spec.Name; {
-			case same && !d.foreign:
-				return nil
-			case same || id == spec.ID || d.spec.Name == spec.Name:
-				return seedbed.Errorf(seedbed.ErrConflict, "domain %s (%s) exists and is not this instance's", d.spec.Name, id)
-			}
+		if there, err := h.taken(spec); err != nil || there {
+			return err
 		}
 		d := &domain{spec: spec, state: seedbed.DomainOff}
 		h.domains[spec.ID] = d
 		h.send(d, "defined")
 		return nil
 	})
+}
+
+// taken reports whether the domain exists, and returns ErrConflict if another one has its ID or name.
+func (h *Hypervisor) taken(spec seedbed.DomainSpec) (bool, error) {
+	for id, d := range h.domains {
+		switch same := id == spec.ID && d.spec.Name == spec.Name; {
+		case same && !d.foreign:
+			return true, nil
+		case same || id == spec.ID || d.spec.Name == spec.Name:
+			return false, seedbed.Errorf(seedbed.ErrConflict, "domain %s (%s) exists and is not this instance's", d.spec.Name, id)
+		}
+	}
+	return false, nil
 }
 
 // SeedDomain implements worker.Definer.
@@ -186,7 +198,7 @@ func (h *Hypervisor) StartDomain(ctx context.Context, id seedbed.InstanceID) err
 			return seedbed.Errorf(seedbed.ErrNotFound, "domain %s is not defined", id)
 		}
 		if d.state != seedbed.DomainRunning {
-			d.state, d.live = seedbed.DomainRunning, d.spec
+			d.state, d.live, d.migrated = seedbed.DomainRunning, d.spec, false
 			h.send(d, "started")
 		}
 		return nil

@@ -47,6 +47,8 @@ func TestHypervisor(t *testing.T, d HypervisorDriver) {
 		{"adopt and release", testAdoptDomain},
 		{"running domain is not undefined", testUndefineRunning},
 		{"resize", testResizeDomain},
+		{"copy and receive", testMove},
+		{"migrations that are refused", testMigrateRefused},
 		{"attach", testAttach},
 		{"attach a NIC", testAttachNIC},
 		{"change", testChange},

@@ -55,16 +55,20 @@ func ParseReady(s string) (Ready, error) {
 type Instance struct {
 	ID InstanceID `json:"id"`
 	// Project is the name of the project that it belongs to, and Account the number of that project.
-	Project string        `json:"project"`
-	Account string        `json:"account"`
-	Name    string        `json:"name"`
-	Profile string        `json:"profile"`
-	Image   string        `json:"image"`
-	Node    string        `json:"node"`
-	State   InstanceState `json:"state"`
-	VCPUs   int           `json:"vcpus"`
-	Memory  Bytes         `json:"memory"`
-	Ready   Ready         `json:"ready"`
+	Project string `json:"project"`
+	Account string `json:"account"`
+	Name    string `json:"name"`
+	Profile string `json:"profile"`
+	Image   string `json:"image"`
+	Node    string `json:"node"`
+	// Target is the node that it is on its way to; empty for none.
+	Target string `json:"target,omitempty"`
+	// Home is the node that it was taken from for a while, and to which it is to go back; empty for none.
+	Home   string        `json:"home,omitempty"`
+	State  InstanceState `json:"state"`
+	VCPUs  int           `json:"vcpus"`
+	Memory Bytes         `json:"memory"`
+	Ready  Ready         `json:"ready"`
 	// Held is true while the operator wants it defined but not started. The cleanup skips it.
 	Held bool `json:"held"`
 	// Protected is true while removing or rebuilding it requires its name as confirmation. The

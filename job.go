@@ -356,6 +356,9 @@ type MigrateSpec struct {
 	To   string `json:"to"`
 	// Live is true if its guest runs all the time.
 	Live bool `json:"live,omitempty"`
+	// Home is its home afterwards, and WasHome the one before, which the store sets.
+	Home    string `json:"home,omitempty"`
+	WasHome string `json:"was_home,omitempty"`
 }
 
 // RebuildSpec is the input of a job that gives an instance fresh disks. What the instance becomes

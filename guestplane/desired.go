@@ -19,7 +19,7 @@ func (p *Plane) desired(state seedbed.GuestPlaneState) netcfg.State {
 		Nodes: slices.Collect(maps.Values(state.Nodes)), Tunnels: tunnels(state), Ports: func(yield func(netcfg.Port) bool) {
 			for _, g := range state.Guests {
 				for _, nic := range g.NICs {
-					if !bridges.direct[nic.Network] && !yield(port(nic, bridges)) {
+					if !bridges.direct[nic.Network] && !yield(port(g, nic, bridges)) {
 						return
 					}
 				}
@@ -62,7 +62,7 @@ func changes(before, after seedbed.GuestPlaneState) (d netcfg.Diff) {
 		if g, ok := after.Guest(id); ok {
 			for _, nic := range g.NICs {
 				if !bridges.direct[nic.Network] {
-					d.Ports = append(d.Ports, port(nic, bridges))
+					d.Ports = append(d.Ports, port(g, nic, bridges))
 				}
 			}
 		}
@@ -119,7 +119,11 @@ func peer(node string, nic seedbed.GuestNIC, bridges bridgesOf, nodes map[string
 		Groups: nic.Groups, Node: nodes[node]}
 }
 
-func port(nic seedbed.GuestNIC, bridges bridgesOf) netcfg.Port {
+// port returns a NIC of a guest. What one node only may have of the guest is not that of a node at which it arrives.
+func port(g seedbed.Guest, nic seedbed.GuestNIC, bridges bridgesOf) netcfg.Port {
+	if g.Arriving {
+		nic.Forwards, nic.Floating, nic.Floating6 = nil, netip.Addr{}, netip.Addr{}
+	}
 	return netcfg.Port{Tap: nic.ID.Tap(), MAC: nic.MAC, Addr: nic.Addr, Secondary: nic.Secondary, Mark: nic.ID.Mark(),
 		Bridge: bridges.names[nic.Network], Groups: nic.Groups, In: nic.BandwidthIn, Out: nic.BandwidthOut,
 		Forwards: nic.Forwards, Floating: nic.Floating, Floating6: nic.Floating6}

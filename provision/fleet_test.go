@@ -54,7 +54,8 @@ type nodes struct {
 func newNodes(first *host, shared bool, names ...string) *nodes {
 	f := &nodes{hosts: map[string]*host{testNode: first}}
 	first.node = testNode
-	for _, name := range append([]string{testNode}, names...) {
+	all := append([]string{testNode}, names...)
+	for _, name := range all {
 		if name != testNode {
 			h := &host{node: name, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(),
 				scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{}}
@@ -66,7 +67,13 @@ func newNodes(first *host, shared bool, names ...string) *nodes {
 		}
 		f.list = append(f.list, seedbed.Node{Name: name, Seen: time.Now().Add(time.Hour),
 			Report: seedbed.NodeReport{CPUs: 4, Memory: 8 * seedbed.GiB, MemoryFree: 8 * seedbed.GiB,
-				Pools: []seedbed.PoolInfo{{Name: "default", Type: "memory", Shared: shared}}}})
+				Pools:     []seedbed.PoolInfo{{Name: "default", Type: "memory", Shared: shared}},
+				Migration: seedbed.MigrationTarget{URI: "memory://" + name}}})
+	}
+	for _, from := range f.hosts {
+		for name, to := range f.hosts {
+			from.hv.Reach("memory://"+name, to.hv)
+		}
 	}
 	return f
 }

@@ -364,6 +364,19 @@ func (m *mortal) Retract(ctx context.Context, ref seedbed.JobRef, node string, i
 	return rev, err
 }
 
+func (m *mortal) Arrive(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (rev int64, err error) {
+	err = m.around("arrive", "", func() error { rev, err = m.DB.Arrive(ctx, ref, node, id); return err })
+	return rev, err
+}
+
+func (m *mortal) Move(
+	ctx context.Context, ref seedbed.JobRef, node, home string, id seedbed.InstanceID,
+	render func(seedbed.Instance, seedbed.Guest) seedbed.Guest,
+) (rev int64, err error) {
+	err = m.around("move", "", func() error { rev, err = m.DB.Move(ctx, ref, node, home, id, render); return err })
+	return rev, err
+}
+
 func (m *mortal) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.RebuildSide) error {
 	return m.around("exchange", string(to), func() error { return m.taken(ref, m.DB.Exchange(ctx, ref, to)) })
 }

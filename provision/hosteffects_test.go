@@ -133,6 +133,7 @@ func (h *host) handleDomains(t effects.Handlers) {
 		}
 		return h.pool.ImageDisk(ctx, a.Name)
 	})
+	h.handleMoves(t)
 	effects.AttachDisk.Handle(t, h.AttachDisk)
 	effects.DetachDisk.Handle(t, h.DetachDisk)
 	effects.LimitDisk.Handle(t, h.LimitDisk)

@@ -229,6 +229,23 @@ var (
 			l.made()
 			return caseJob{l.ask(seedbed.DoReboot, nil), func() { l.up("web1") }, func() { l.up("web1") }}
 		}},
+		{"migrate off", seedbed.Job{Kind: seedbed.JobMigrate}, func(l *lab) caseJob {
+			l.withOther(true)
+			l.stopped()
+			return caseJob{l.migrate(nil), func() { l.isOn(otherNode, seedbed.DomainOff) }, func() { l.isOn(testNode, seedbed.DomainOff) }}
+		}},
+		{"migrate cold", seedbed.Job{Kind: seedbed.JobMigrate}, func(l *lab) caseJob {
+			l.withOther(true)
+			l.made()
+			return caseJob{l.migrate(map[string]any{"method": "cold"}), func() { l.isOn(otherNode, seedbed.DomainRunning) },
+				func() { l.isOn(testNode, seedbed.DomainRunning) }}
+		}},
+		{"migrate live", seedbed.Job{Kind: seedbed.JobMigrate, Spec: inputOf(seedbed.MigrateSpec{Live: true})}, func(l *lab) caseJob {
+			l.withOther(true)
+			l.made()
+			return caseJob{l.migrate(map[string]any{"method": "live"}), func() { l.isOn(otherNode, seedbed.DomainRunning) },
+				func() { l.isOn(testNode, seedbed.DomainRunning) }}
+		}},
 		{"rebuild", seedbed.Job{Kind: seedbed.JobRebuild}, func(l *lab) caseJob {
 			was := l.made()
 			return caseJob{l.ask(seedbed.DoRebuild, nil), func() { l.rebuilt(was) }, func() { l.asBefore(was) }}

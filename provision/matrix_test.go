@@ -61,10 +61,10 @@ func momentsOf(effects []string) []moment {
 }
 
 // changes are the writes that are a stage's effect, if it has none on a driver.
-var changes = []string{"publish", "retract", "exchange", "refresh", "add-volume", "drop-volume", "domain", "attachment", "nic"}
+var changes = []string{"publish", "retract", "exchange", "refresh", "arrive", "move", "add-volume", "drop-volume", "domain", "attachment", "nic"}
 
 // recording are the stages that only write such changes.
-var recording = []string{"publish", "show-volume", "show-nic"}
+var recording = []string{"publish", "show-volume", "show-nic", "move"}
 
 // waits are the stages that only wait.
 var waits = []string{"ready", "finish"}
@@ -100,14 +100,14 @@ func (l *lab) atEach(p *process, tell func(ctx context.Context, back bool, stage
 		return tell(ctx, back, stage, moment{name, at})
 	}
 	l.pool.Fail(driver)
-	l.hv.Fail(driver)
+	l.eachHypervisor(func(h *drivertest.Hypervisor) { h.Fail(driver) })
 	l.host.scripts.Fail(driver)
 }
 
 // unarmed removes all failpoints of drivers.
 func (l *lab) unarmed() {
 	l.pool.Fail(nil)
-	l.hv.Fail(nil)
+	l.eachHypervisor(func(h *drivertest.Hypervisor) { h.Fail(nil) })
 	l.host.scripts.Fail(nil)
 }
 
@@ -196,8 +196,8 @@ func TestKillMatrix(t *testing.T) {
 
 // planInputs are the inputs of jobs whose plans may depend on a part of them.
 var planInputs = []any{
-	seedbed.ScriptedSpec{}, seedbed.RebuildSpec{}, seedbed.PowerSpec{}, seedbed.ResizeSpec{}, seedbed.ImportSpec{}, seedbed.OVAJob{},
-	seedbed.AdoptSpec{}, seedbed.SnapshotJob{}, seedbed.SnapshotRestore{},
+	seedbed.ScriptedSpec{}, seedbed.RebuildSpec{}, seedbed.PowerSpec{}, seedbed.MigrateSpec{}, seedbed.ResizeSpec{}, seedbed.ImportSpec{},
+	seedbed.OVAJob{}, seedbed.AdoptSpec{}, seedbed.SnapshotJob{}, seedbed.SnapshotRestore{},
 	seedbed.SnapshotRestore{PowerSpec: seedbed.PowerSpec{Was: seedbed.InstanceStopped}},
 	seedbed.ImageRemoval{}, seedbed.VolumeJob{}, seedbed.Removal{}, seedbed.NICJob{},
 }

@@ -25,6 +25,18 @@ const (
 func onTwo(t *testing.T, shared bool) (*lab, *nodes) {
 	t.Helper()
 	l := newLab(t)
+	f := l.withOther(shared)
+	l.withProfile(seedbed.ReadyStarted)
+	if !shared {
+		l.importOn("debian2", otherNode, "", seedbed.JobSucceeded)
+	}
+	return l, f
+}
+
+// withOther adds another node to a lab, which shares the pool or has one of its own.
+func (l *lab) withOther(shared bool) *nodes {
+	t := l.t
+	t.Helper()
 	f := newNodes(l.host, shared, otherNode)
 	l.fleet = f
 	for _, n := range f.list {
@@ -48,12 +60,8 @@ func onTwo(t *testing.T, shared bool) (*lab, *nodes) {
 			}
 		}
 	})
-	l.withProfile(seedbed.ReadyStarted)
-	if !shared {
-		l.importOn("debian2", otherNode, "", seedbed.JobSucceeded)
-	}
 	t.Cleanup(func() { close(stop); group.Wait() })
-	return l, f
+	return f
 }
 
 // importing starts the import of an image on a node, and importOn completes it.

@@ -148,6 +148,8 @@ func checkAcceptance(a seedbed.Acceptance) error {
 		return catalogue.CheckNewOVA(a.OVA)
 	case seedbed.JobOVARemove:
 		return seedbed.CheckOVAName(a.Job.Subject)
+	case seedbed.JobMigrate:
+		return checkMigrate(a.Job)
 	case seedbed.JobRemove, seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot:
 		_, err := seedbed.ParseInstanceID(string(a.Job.Instance))
 		return err
@@ -286,6 +288,8 @@ func acceptSubject(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accepta
 		return acceptRemove(ctx, tx, a)
 	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot:
 		return acceptSwitch(ctx, tx, &a.Job)
+	case seedbed.JobMigrate:
+		return acceptMigrate(ctx, tx, &a.Job)
 	case seedbed.JobRebuild:
 		return acceptRebuild(ctx, tx, a)
 	case seedbed.JobResize:

@@ -40,7 +40,8 @@ func acceptAfter(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 func acceptPool(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) (err error) {
 	j := &a.Job
 	switch j.Kind {
-	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot, seedbed.JobOVA, seedbed.JobOVARemove, // no pool, or already set
+	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot, seedbed.JobMigrate, // no pool, or already set
+		seedbed.JobOVA, seedbed.JobOVARemove,
 		seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobAttach,
 		seedbed.JobDetach,
 		seedbed.JobNICAdd, seedbed.JobNICRemove, seedbed.JobNICSet, seedbed.JobSet:

@@ -81,6 +81,9 @@ func (db *DB) endOne(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job, o seedbe
 	if err := endVolume(ctx, tx, *j, o.State); err != nil {
 		return nil, err
 	}
+	if err := endMigrate(ctx, tx, *j, o.State); err != nil {
+		return nil, err
+	}
 	if err := db.endNIC(ctx, tx, *j, o.State); err != nil {
 		return nil, err
 	}

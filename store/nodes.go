@@ -113,8 +113,11 @@ func emptyNode(ctx context.Context, tx *sqldb.Tx, name string) error {
 		return seedbed.Errorf(seedbed.ErrInUse, "node %q has volume %s, which no other node can reach: remove them first (seedbed volume remove)",
 			name, sqldb.Quoted(volumes))
 	}
-	job, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
-		`SELECT `+jobs.JobColumns+` FROM job WHERE node = $1 AND `+jobs.Live+` ORDER BY created LIMIT 1`, name)
+	job, err := arriving(ctx, tx, name)
+	if err == nil && job.ID == "" {
+		job, err = sqldb.One(ctx, tx, jobs.ScanJob, nil,
+			`SELECT `+jobs.JobColumns+` FROM job WHERE node = $1 AND `+jobs.Live+` ORDER BY created LIMIT 1`, name)
+	}
 	if err != nil || job.ID == "" {
 		return err
 	}

@@ -79,6 +79,9 @@ func undoable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	if err == nil {
 		err = idle(ctx, tx, j.Instance)
 	}
+	if err == nil && j.Kind == seedbed.JobMigrate {
+		err = resumableMigrate(ctx, tx, j)
+	}
 	if err == nil && j.Kind.Makes() {
 		err = instances.SetState(ctx, tx, j.Instance, seedbed.InstanceProvisioning, missing)
 	}

@@ -21,7 +21,7 @@ func acceptRestore(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) err
 	return instances.Confirmed(ctx, tx, *a)
 }
 
-// acceptSwitch completes the row of a job that starts, stops, reboots, rebuilds or restores an instance, and
+// acceptSwitch completes the row of a job that starts, stops, reboots, migrates, rebuilds or restores an instance, and
 // records the instance's state in the job's input.
 func acceptSwitch(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	graceful, err := overtaken(ctx, tx, *j)
@@ -93,6 +93,13 @@ func noteWas(j *seedbed.Job, was seedbed.InstanceState) (err error) {
 		j.Spec, err = json.Marshal(spec)
 	case seedbed.JobSnapshotRestore:
 		var spec seedbed.SnapshotRestore
+		if err := readSpec(*j, &spec); err != nil {
+			return err
+		}
+		spec.Was = was
+		j.Spec, err = json.Marshal(spec)
+	case seedbed.JobMigrate:
+		var spec seedbed.MigrateSpec
 		if err := readSpec(*j, &spec); err != nil {
 			return err
 		}

@@ -91,6 +91,8 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 		return resumableSet(ctx, tx, j)
 	case j.Kind == seedbed.JobRebuild:
 		return resumableRebuild(ctx, tx, j)
+	case j.Kind == seedbed.JobMigrate:
+		return resumableMigrate(ctx, tx, j)
 	case j.Kind == seedbed.JobAttach || j.Kind == seedbed.JobDetach || changesVolume(j.Kind):
 		return resumableAttachment(ctx, tx, j, missing)
 	case j.Kind.OfNIC():

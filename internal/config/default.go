@@ -72,6 +72,7 @@ func stageTimeouts() map[string]time.Duration {
 		"attach": 2 * time.Minute, "detach": 2 * time.Minute, "limit": time.Minute, "configure": 2 * time.Minute,
 		"publish-nic": time.Minute, "plug": 2 * time.Minute, "show-nic": time.Minute, "hide-nic": time.Minute, "unplug": 2 * time.Minute,
 		"switch-nic": time.Minute, "drop-nic": time.Minute,
+		"move": time.Minute, "migrate": 2 * time.Hour, "leave": 2 * time.Minute,
 		"take-volumes": 10 * time.Minute, "take-domain": 10 * time.Minute,
 		"release-domain": 10 * time.Minute, "release-volumes": 10 * time.Minute,
 	})

@@ -294,6 +294,12 @@ func (t *Task) Node() string { return cmp.Or(t.Job.Node, t.engine.cfg.Node) }
 // Worker returns the worker that carries out the job's effects.
 func (t *Task) Worker() effects.Worker { return t.engine.fleet.Of(t.Node()) }
 
+// WorkerOf returns the worker of a node.
+func (t *Task) WorkerOf(node string) effects.Worker { return t.engine.fleet.Of(node) }
+
+// Nodes returns the nodes that are known at the moment.
+func (t *Task) Nodes() []seedbed.Node { return t.engine.fleet.Nodes() }
+
 // Listen returns a channel that is filled when the domain of the job's instance changes, until stop
 // is called.
 func (t *Task) Listen() (changed <-chan struct{}, stop func()) {

@@ -70,8 +70,8 @@ func New(store Store, serving Serving, stages func(*seedbed.Job) []string) *Inta
 // collision in a row points to another cause.
 const macDraws = 4
 
-// Submit accepts a request to create, remove, rebuild, start, stop or reboot an instance, to add, remove or change a NIC of it, to take,
-// remove or restore a snapshot of it, or to make, remove or change a volume (changeVolume). delivery
+// Submit accepts a request to create, remove, rebuild, migrate, start, stop or reboot an instance, to add, remove or change a NIC of it,
+// to take, remove or restore a snapshot of it, or to make, remove or change a volume (changeVolume). delivery
 // is the webhook that carried the request, or nil. The job is durable once Submit returns without
 // error. A repeated delivery returns its first receipt, even if the request could no longer be
 // accepted. Errors: seedbed.ErrInvalid for a wrong name, profile or parameter, ErrExists with the
@@ -112,9 +112,9 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 			"action %s has no network and no nics: %s, %s and %s change those of an instance",
 			seedbed.Clip(req.Action), seedbed.DoNICAdd, seedbed.DoNICSet, seedbed.DoNICRemove)
 	}
-	if req.Node != "" && req.Action != seedbed.DoCreate {
-		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s has no param node: an instance stays where it is",
-			seedbed.Clip(req.Action))
+	if req.Node != "" && req.Action != seedbed.DoCreate && req.Action != seedbed.DoMigrate {
+		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s has no param node: only %s takes an instance to another one",
+			seedbed.Clip(req.Action), seedbed.DoMigrate)
 	}
 	if req.JobOptions, err = in.resolve(ctx, req.Project, req.JobOptions); err != nil {
 		return seedbed.Receipt{}, err
@@ -138,9 +138,11 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 		return in.power(ctx, seedbed.JobReboot, req, delivery)
 	case seedbed.DoRebuild:
 		return in.rebuild(ctx, req, delivery)
+	case seedbed.DoMigrate:
+		return in.migrate(ctx, req, delivery)
 	}
 	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid,
-		"action %q is unknown: expected create, remove, rebuild, start, stop, reboot, nic-add, nic-remove, nic-set, snapshot, "+
+		"action %q is unknown: expected create, remove, rebuild, start, stop, reboot, migrate, nic-add, nic-remove, nic-set, snapshot, "+
 			"snapshot-remove, snapshot-restore or an action on a volume", seedbed.Clip(req.Action))
 }
 

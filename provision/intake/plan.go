@@ -13,12 +13,15 @@ import (
 	"seedbed"
 )
 
-// Plan returns what a create, a rebuild, a change of a NIC or volume or a job on a snapshot would make as things are now, and
-// why it would not be accepted. It writes nothing. It returns an error only if the store fails.
+// Plan returns what a create, a rebuild, a migration, a change of a NIC or volume or a job on a snapshot would make as things are now,
+// and why it would not be accepted. It writes nothing. It returns an error only if the store fails.
 func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
 	req.Project = cmp.Or(req.Project, seedbed.DefaultProject)
 	if req.Action == seedbed.DoRebuild {
 		return in.planRebuild(ctx, req)
+	}
+	if req.Action == seedbed.DoMigrate {
+		return in.planMigrate(ctx, req)
 	}
 	if kind, ok := seedbed.NICActions()[req.Action]; ok {
 		return in.planNIC(ctx, kind, req)

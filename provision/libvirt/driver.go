@@ -93,8 +93,8 @@ func Open(ctx context.Context, cfg Config) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{
-		cfg: cfg, gate: newGate(), agents: newAgentGate(), moves: newMoveGate(), asks: make(chan struct{}, maxAsks), hub: newHub(), conns: newConns(cfg.URI),
-		raw: make(chan rawEvent, eventBuffer), known: map[seedbed.InstanceID]bool{},
+		cfg: cfg, gate: newGate(), agents: newAgentGate(), moves: newMoveGate(), asks: make(chan struct{}, maxAsks), hub: newHub(),
+		conns: newConns(cfg.URI), raw: make(chan rawEvent, eventBuffer), known: map[seedbed.InstanceID]bool{},
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stop = stop

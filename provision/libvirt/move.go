@@ -234,7 +234,9 @@ func (d *Driver) migrate(ctx context.Context, conn *lv.Connect, m seedbed.Migrat
 }
 
 // move runs one migration. If ctx ends, it is aborted.
-func move(ctx context.Context, dom *lv.Domain, m seedbed.Migration, tag Tag, flags lv.DomainMigrateFlags, progress func(seedbed.Progress)) error {
+func move(
+	ctx context.Context, dom *lv.Domain, m seedbed.Migration, tag Tag, flags lv.DomainMigrateFlags, progress func(seedbed.Progress),
+) error {
 	params := &lv.DomainMigrateParameters{URI: m.Data, URISet: m.Data != ""}
 	done := make(chan error, 1)
 	go func() { done <- dom.MigrateToURI3(m.URI, params, flags) }()

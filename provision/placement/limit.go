@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,12 @@ func (p snapshot) refusal(n seedbed.Node, w Demand, conf Config) (why string, pa
 	}
 	if why := p.unfit(n, w); why != "" {
 		return why, false
+	}
+	if n.Name == w.From {
+		return "it is there now", false
+	}
+	if w.Live && n.Report.Migration.URI == "" {
+		return "it does not say how guests that run come to it (libvirt.migration in its configuration)", false
 	}
 	if n.Cordoned {
 		return "it is cordoned (seedbed node uncordon " + n.Name + ")", true
@@ -51,7 +58,11 @@ func (p snapshot) over(n seedbed.Node, w Demand, has seedbed.NodeUse, conf Confi
 // pools of the volumes, or images in pools of other nodes.
 func (p snapshot) unfit(n seedbed.Node, w Demand) string {
 	if len(w.Limit) > 0 && !slices.Contains(w.Limit, n.Name) {
-		return fmt.Sprintf("the system template %q limits its instances to the nodes %s", w.Template, strings.Join(w.Limit, ", "))
+		of := "its system template limits it"
+		if w.Template != "" {
+			of = fmt.Sprintf("the system template %q limits its instances", w.Template)
+		}
+		return of + " to the nodes " + strings.Join(w.Limit, ", ")
 	}
 	for _, pool := range w.Pools {
 		if !has(n, pool) {
@@ -83,6 +94,19 @@ func (p snapshot) shared(pool string) (shared bool) {
 		shared = shared || known
 	}
 	return shared
+}
+
+// Shares returns ErrConflict unless the nodes that have the pool see the same volumes in it.
+func (p *Placer) Shares(ctx context.Context, pool string) error {
+	if err := p.refresh(ctx, ""); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.snapshot.shared(pool) {
+		return nil
+	}
+	return seedbed.Errorf(seedbed.ErrConflict, "pool %q is not shared by the nodes (shared: true in storage.pools, or a Ceph pool)", pool)
 }
 
 // none returns the refusal if no node can take the instance: every node with its reason.

@@ -36,6 +36,9 @@ type Demand struct {
 	// Sizes are what its volumes may grow to in each pool.
 	Sizes  map[string]seedbed.Bytes
 	Images []seedbed.Image
+	// From is the node that it is on, for an instance that goes to another one; else empty. Live is true if its guest runs all the time.
+	From string
+	Live bool
 }
 
 // candidate is a node as judged for one instance.

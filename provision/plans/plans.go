@@ -1,11 +1,13 @@
 package plans
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"seedbed"
+	"seedbed/provision/effects"
 	"seedbed/provision/engine"
 	"seedbed/provision/record"
 )
@@ -29,6 +31,12 @@ type Store interface {
 		render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (revision int64, err error)
 	// Retract makes the guest plane of node forget the instance.
 	Retract(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (revision int64, err error)
+
+	// Arrive makes the guest plane of another node serve the instance as one that arrives there, and Move makes that node its own. Both return
+	// the revision of the record there.
+	Arrive(ctx context.Context, ref seedbed.JobRef, node string, id seedbed.InstanceID) (revision int64, err error)
+	Move(ctx context.Context, ref seedbed.JobRef, node, home string, id seedbed.InstanceID,
+		render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (revision int64, err error)
 
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	Image(ctx context.Context, name string) (seedbed.Image, error)
@@ -85,6 +93,8 @@ type task struct {
 	*engine.Task
 	store    Store
 	renderer record.Renderer
+	// place is the node that the job works on now, instead of its instance's; see at.
+	place string
 	// off is when the guest's time to shut down ends; zero before it was asked.
 	off time.Time
 	// script is the job's provisioning script; nil before it was read.
@@ -92,6 +102,12 @@ type task struct {
 	// made are the volumes that this task has made, by pool and name.
 	made map[string]seedbed.Disk
 }
+
+// Node returns the name of the node that the job works on.
+func (t *task) Node() string { return cmp.Or(t.place, t.Task.Node()) }
+
+// Worker returns the worker of that node.
+func (t *task) Worker() effects.Worker { return t.WorkerOf(t.Node()) }
 
 // kinds maps the kinds of job to functions that return their plans.
 var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
@@ -102,6 +118,7 @@ var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
 	seedbed.JobStop:           (*task).stopPlan,
 	seedbed.JobReboot:         (*task).rebootPlan,
 	seedbed.JobRebuild:        (*task).rebuildPlan,
+	seedbed.JobMigrate:        (*task).migratePlan,
 	seedbed.JobResize:         (*task).resizePlan,
 	seedbed.JobFlatten:        (*task).flattenPlan,
 	seedbed.JobSnapshot:       (*task).snapshotPlan,

@@ -26,7 +26,7 @@ func (r Renderer) Of(inst seedbed.Instance, old seedbed.Guest) seedbed.Guest {
 		ID: inst.ID, Account: inst.Account, Name: inst.Name, Profile: inst.Profile, Image: inst.Image, VCPUs: inst.VCPUs, Memory: inst.Memory,
 		SSHKeys: inst.SSHKeys, Options: concise(inst.Metadata), Region: r.Region, Zone: r.Zone, Spot: inst.Spot, Expiry: inst.Expiry,
 		Password:    inst.Password,
-		ReportToken: inst.ReportToken, Created: inst.Created, Node: inst.Node,
+		ReportToken: inst.ReportToken, Created: inst.Created, Node: inst.Node, Arriving: old.Arriving,
 	}
 	if inst.Project != seedbed.DefaultProject {
 		g.Project = inst.Project

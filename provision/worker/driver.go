@@ -124,11 +124,11 @@ type Mover interface {
 	// The copy's console, unless it is empty, is what the console shows of the time before. Errors: ErrConflict if the ID or the name is
 	// another domain's, ErrInvalid for a copy that is not of a tagged domain of that ID.
 	ReceiveDomain(ctx context.Context, c seedbed.DomainCopy) error
-	// MigrateDomain takes the domain, which runs, to another hypervisor, where it may be defined already and is defined then. Here the domain is
-	// off afterwards and stays defined. A migration of it that is under way is waited for, and one that has succeeded is not repeated. If ctx
-	// ends, or after another error than ErrUnavailable, the domain runs here as before. progress may be nil; it is called from one goroutine at a time, and never after the return. Errors:
-	// ErrNotFound for a domain that is not defined, ErrConflict if it is not tagged, does not run, or cannot be migrated while
-	// it runs.
+	// MigrateDomain takes the domain, which runs, to another hypervisor, where it may be defined already and is defined then. Here
+	// the domain is off afterwards and stays defined. A migration of it that is under way is waited for, and one that has succeeded
+	// is not repeated. If ctx ends, or after another error than ErrUnavailable, the domain runs here as before. progress may be nil;
+	// it is called from one goroutine at a time, and never after the return. Errors: ErrNotFound for a domain that is not
+	// defined, ErrConflict if it is not tagged, does not run, or cannot be migrated while it runs.
 	MigrateDomain(ctx context.Context, m seedbed.Migration, progress func(seedbed.Progress)) error
 	// StopMigration ends a migration of the domain that is under way from this hypervisor, and returns once there is none. A domain that is
 	// not migrated, or absent, is not changed. ErrConflict if it is not tagged.

@@ -16,7 +16,7 @@ const (
 	newInstanceColumns = `id, project, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, ` +
 		`report_token, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, ` +
 		`system, token, expires, at_expiry, notes, cdrom, pending, revision, created, changed`
-	instanceColumns = newInstanceColumns + `, fetched, reported, host_key, gone_since, ` +
+	instanceColumns = newInstanceColumns + `, fetched, reported, host_key, gone_since, target, home, ` +
 		`(SELECT number FROM project WHERE project.name = instance.project)`
 	nicColumns    = `instance, idx, mac, network, addr, security_groups, bandwidth_in, bandwidth_out, state, added`
 	volumeColumns = `instance, name, pool, idx, size, image`
@@ -36,7 +36,7 @@ func scanInstance(r sqldb.Row) (i seedbed.Instance, err error) {
 		&i.Protected, &i.Follow, &i.Source, sqldb.ToParams(&i.Params), sqldb.ToJSON(&i.System), &i.Token,
 		sqldb.ToTime(&expiry.Time), &expiry.Action, &i.Notes, &cdrom, sqldb.ToJSON(&i.Pending), &i.Revision,
 		sqldb.ToTime(&i.Created), sqldb.ToTime(&i.Changed), sqldb.ToTime(&i.Fetched), sqldb.ToTime(&i.Reported), &i.HostKey,
-		sqldb.ToTime(&i.GoneSince), &i.Account)
+		sqldb.ToTime(&i.GoneSince), &i.Target, &i.Home, &i.Account)
 	i.NICs, i.Volumes, i.CDROM = []seedbed.NIC{}, []seedbed.Volume{}, cdrom.String
 	if len(i.Pending) == 0 {
 		i.Pending = nil

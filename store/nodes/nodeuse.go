@@ -14,8 +14,9 @@ import (
 const settling = 45 * time.Second
 
 // NodeUse returns what the instances of each node use, sorted by node; nodes without instances are
-// left out. The Coming fields count the instances that are still being made or were requested less
-// than settling ago.
+// left out. An instance that a job takes from one node to another counts for both. The Coming fields
+// count the instances that are still being made or were requested, or taken there, less than
+// settling ago.
 func (s *Store) NodeUse(ctx context.Context) (all []seedbed.NodeUse, err error) {
 	err = s.db.View(ctx, "count what nodes have", func(tx *sqldb.Tx) error {
 		// Use the time of the job, which has an index. The column of the instance is stored after
@@ -28,8 +29,9 @@ func (s *Store) NodeUse(ctx context.Context) (all []seedbed.NodeUse, err error) 
 				CAST(SUM(coming * vcpus) AS bigint), CAST(SUM(coming * memory) AS bigint)
 			FROM (SELECT node, vcpus, memory, CASE WHEN state = 'running' THEN 1 ELSE 0 END AS running,
 					CASE WHEN state = 'provisioning'
-						OR id IN (SELECT instance FROM job WHERE created >= $1 AND kind = 'create') THEN 1 ELSE 0 END AS coming
-				FROM instance) AS one
+						OR id IN (SELECT instance FROM job WHERE created >= $1 AND kind IN ('create', 'migrate')) THEN 1 ELSE 0 END AS coming
+				FROM instance
+				UNION ALL SELECT target, vcpus, memory, 0, 1 FROM instance WHERE target <> '') AS one
 			GROUP BY node ORDER BY node`, sqldb.Micros(sqldb.Now().Add(-settling)))
 		return err
 	})

@@ -1,0 +1,207 @@
+package intake
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"seedbed"
+	"seedbed/provision/placement"
+)
+
+// migrate accepts a request to take an instance to another node.
+func (in *Intake) migrate(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (receipt seedbed.Receipt, err error) {
+	inst, spec, demand, err := in.migrating(ctx, req)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	reservation, err := in.placer.Choose(ctx, demand)
+	if err != nil {
+		return seedbed.Receipt{}, unplaced(ctx, err)
+	}
+	// The store counts the instance for the node from then on.
+	defer func() { reservation.Settle(err == nil && !receipt.Duplicate) }()
+	job := jobOn(inst, seedbed.JobMigrate, req.JobOptions)
+	spec.To = reservation.Node
+	if job.Spec, err = json.Marshal(spec); err != nil {
+		return seedbed.Receipt{}, fmt.Errorf("encode the migration of %s: %w", inst.Name, err)
+	}
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Delivery: delivery})
+}
+
+// migrating checks a request to take an instance to another node. The spec names no target yet; demand is what that must have.
+func (in *Intake) migrating(ctx context.Context, req seedbed.Request) (
+	inst seedbed.Instance, spec seedbed.MigrateSpec, demand placement.Demand, err error,
+) {
+	asked, err := migration(req)
+	if err != nil {
+		return inst, spec, demand, err
+	}
+	req.Params = nil
+	if inst, err = in.existing(ctx, req); err != nil {
+		return inst, spec, demand, err
+	}
+	spec = seedbed.MigrateSpec{PowerSpec: asked.power, From: inst.Node}
+	spec.Was = inst.State
+	if spec.Live, err = asked.live(inst); err != nil {
+		return inst, spec, demand, err
+	}
+	switch {
+	case asked.back && inst.Home == "":
+		err = seedbed.Errorf(seedbed.ErrConflict, "instance %q is to go back to no node: it has not been migrated from one for a while", inst.Name)
+	case asked.back && req.Node != "":
+		err = seedbed.Errorf(seedbed.ErrInvalid, "param back names the node: expected no other one")
+	case asked.back:
+		req.Node = inst.Home
+	case !asked.stay:
+		spec.Home = cmp.Or(inst.Home, inst.Node)
+	}
+	if err != nil {
+		return inst, spec, demand, err
+	}
+	if spec.Home == req.Node { // it goes home
+		spec.Home = ""
+	}
+	if err := in.movable(ctx, inst, spec.Live); err != nil {
+		return inst, spec, demand, err
+	}
+	demand = placement.Demand{Name: inst.Name, Node: req.Node, Limit: inst.System.NodeLimit,
+		Selector: inst.System.NodeSelector, VCPUs: inst.VCPUs, Memory: inst.Memory, Pools: poolsOf(inst), From: inst.Node, Live: spec.Live}
+	return inst, spec, demand, nil
+}
+
+// poolsOf returns the pools of an instance's volumes, sorted.
+func poolsOf(inst seedbed.Instance) []string {
+	pools := map[string]bool{}
+	for _, v := range inst.Volumes {
+		pools[v.Pool] = true
+	}
+	for _, v := range inst.Attached {
+		pools[v.Pool] = true
+	}
+	return slices.Sorted(maps.Keys(pools))
+}
+
+// movable returns ErrConflict for an instance that cannot go to another node: a volume of it is on its node alone, or its guest has a
+// device of the node.
+func (in *Intake) movable(ctx context.Context, inst seedbed.Instance, live bool) error {
+	volumes := map[string]string{}
+	for _, v := range slices.Backward(inst.Attached) {
+		volumes[v.Pool] = v.Name
+	}
+	for _, v := range slices.Backward(inst.Volumes) {
+		volumes[v.Pool] = v.Name
+	}
+	for _, pool := range poolsOf(inst) {
+		if err := in.placer.Shares(ctx, pool); err != nil {
+			return seedbed.Errorf(seedbed.ErrConflict, "instance %q cannot leave node %s: volume %q is in a pool of that node: %v", inst.Name,
+				inst.Node, volumes[pool], err)
+		}
+	}
+	if !live {
+		return nil
+	}
+	for _, nic := range inst.NICs {
+		network, err := in.store.Network(ctx, nic.Network)
+		if err != nil {
+			return err
+		}
+		if network.Kind == seedbed.NetworkDirect && network.Mode == seedbed.DirectSRIOV {
+			return seedbed.Errorf(seedbed.ErrConflict, "instance %q cannot be migrated while it runs: its NIC %d is a device of node %s: "+
+				"switch it off for it (seedbed vm move %s --cold)", inst.Name, nic.Index, inst.Node, inst.Name)
+		}
+	}
+	return nil
+}
+
+// The values of param method.
+const (
+	methodLive = "live"
+	methodCold = "cold"
+)
+
+// migrationAsked are the params of a request to take an instance to another node.
+type migrationAsked struct {
+	method string
+	// back is set if it goes back to its home, and stay if it is to stay where it goes.
+	back, stay bool
+	power      seedbed.PowerSpec
+}
+
+// migration parses the params of such a request.
+func migration(req seedbed.Request) (asked migrationAsked, err error) {
+	power, rest, err := powerSpec(req.Params)
+	if err != nil {
+		return asked, err
+	}
+	asked.power = power
+	for _, name := range slices.Sorted(maps.Keys(rest)) {
+		v := rest[name]
+		ok := false
+		switch name {
+		case "method":
+			if asked.method, ok = v.(string); !ok || asked.method != methodLive && asked.method != methodCold && asked.method != "" {
+				return asked, seedbed.Errorf(seedbed.ErrInvalid, "param method is not usable: expected live or cold")
+			}
+		case "back":
+			asked.back, ok = v.(bool)
+		case "stay":
+			asked.stay, ok = v.(bool)
+		default:
+			return asked, seedbed.Errorf(seedbed.ErrInvalid,
+				"param %q is unknown: action %s accepts method, back, stay, force, soft and grace", seedbed.Clip(name), req.Action)
+		}
+		if !ok {
+			return asked, seedbed.Errorf(seedbed.ErrInvalid, "param %s is %s: expected true or false", name, kindOf(v))
+		}
+	}
+	if asked.method != methodCold && asked.power != (seedbed.PowerSpec{}) {
+		return asked, seedbed.Errorf(seedbed.ErrInvalid, "force, soft and grace say how a guest is switched off: they need method cold")
+	}
+	return asked, nil
+}
+
+// live reports whether the guest of an instance is migrated while it runs, as was asked for.
+func (a migrationAsked) live(inst seedbed.Instance) (bool, error) {
+	switch {
+	case inst.State != seedbed.InstanceRunning && inst.State != seedbed.InstanceStopped:
+		return false, seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: it must be running or stopped to go to another node",
+			inst.Name, inst.State)
+	case inst.State == seedbed.InstanceStopped && a.method == methodLive:
+		return false, seedbed.Errorf(seedbed.ErrConflict, "instance %q is stopped: move it (seedbed vm move %s)", inst.Name, inst.Name)
+	case inst.State == seedbed.InstanceStopped || a.method == methodCold:
+		return false, nil
+	case a.method == "":
+		return false, seedbed.Errorf(seedbed.ErrConflict, "instance %q is running: migrate it while it runs (seedbed vm migrate %s), "+
+			"or have it switched off for the move (--cold)", inst.Name, inst.Name)
+	case inst.System.MigrationMethod == "shutdown":
+		return false, seedbed.Errorf(seedbed.ErrConflict, "instance %q is only switched off to go to another node, as its system template "+
+			"says (migration_method): seedbed vm move %s --cold", inst.Name, inst.Name)
+	}
+	return true, nil
+}
+
+// planMigrate returns what a request to take an instance to another node would do, and why it would not be accepted.
+func (in *Intake) planMigrate(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
+	p := seedbed.Plan{Project: req.Project, Name: req.Name, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
+	inst, spec, demand, err := in.migrating(ctx, req)
+	p.Profile, p.Image, p.VCPUs, p.Memory = inst.Profile, inst.Image, inst.VCPUs, inst.Memory
+	if inst.Volumes != nil {
+		p.Volumes, p.NICs = inst.Volumes, inst.NICs
+	}
+	if err != nil {
+		return p, note(&p, err)
+	}
+	node, all, err := in.placer.Explain(ctx, demand)
+	p.Node, p.Placement = node, all
+	spec.To = node
+	raw, encodeErr := json.Marshal(spec)
+	if encodeErr != nil {
+		return p, fmt.Errorf("encode the migration of %s: %w", inst.Name, encodeErr)
+	}
+	p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobMigrate, Spec: raw})
+	return p, note(&p, unplaced(ctx, err))
+}

@@ -107,6 +107,7 @@ const (
 	ActionDomainRead        Action = "domain.read"
 	ActionDomainAdopt       Action = "domain.adopt"
 	ActionInstanceForget    Action = "instance.forget"
+	ActionInstanceMigrate   Action = "instance.migrate"
 	ActionVolumeRead        Action = "volume.read"
 )
 
@@ -215,6 +216,7 @@ var actions = []ActionInfo{
 	{ActionDomainRead, RoleViewer, true, "see domains that can be adopted"},
 	{ActionDomainAdopt, RoleOperator, true, "take domains under management as instances"},
 	{ActionInstanceForget, RoleOperator, true, "stop managing instances; their domains and disks stay"},
+	{ActionInstanceMigrate, RoleOperator, true, "take instances to other nodes"},
 	{ActionVolumeRead, RoleViewer, true, "see the volumes in pools, as PVC's API shows them"},
 }
 

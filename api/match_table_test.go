@@ -124,6 +124,7 @@ var changingRoutes = map[string]matched{
 	"POST /instances/:name/start":                 {object: "/instances/web1", path: "/start"},
 	"POST /instances/:name/stop":                  {object: "/instances/web1", path: "/stop"},
 	"POST /instances/:name/reboot":                {object: "/instances/web1", path: "/reboot"},
+	"POST /instances/:name/migrate":               {object: "/instances/web1", path: "/migrate", body: `{}`},
 	"POST /instances/:name/rebuild":               {object: "/instances/web1", path: "/rebuild", body: `{}`},
 	"POST /instances/:name/flatten":               {object: "/instances/web1", path: "/flatten"},
 	"POST /instances/:name/resize":                {object: "/instances/web1", path: "/resize", body: `{"vcpus":2}`},

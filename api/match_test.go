@@ -58,6 +58,7 @@ func changeable(t *testing.T) (*server, seedbed.JobID) {
 	post("/volumes", `{"name":"data","size":"1GiB"}`)
 	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded})
 	s.off(t)
+	s.sharing(t)
 	s.importImage(t, "spare")
 	if err := s.db.RecordDelivery(t.Context(), seedbed.Delivery{Hook: "ci", ID: "d1", Decision: seedbed.DecisionIgnored}); err != nil {
 		t.Fatal(err)

@@ -174,6 +174,7 @@ var routeAccess = map[string]access{
 	"POST /instances/:name/start":                 {401, 403, 404, 404, ""},
 	"POST /instances/:name/stop":                  {401, 403, 404, 404, ""},
 	"POST /instances/:name/reboot":                {401, 403, 404, 404, ""},
+	"POST /instances/:name/migrate":               {401, 403, 404, 404, ""},
 	"POST /instances/:name/rebuild":               {401, 403, 415, 415, ""},
 	"POST /instances/:name/flatten":               {401, 403, 404, 404, ""},
 	"POST /instances/:name/resize":                {401, 403, 415, 415, ""},

@@ -63,6 +63,7 @@ func TestRetryInAProject(t *testing.T) {
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	s := composable(t)
+	s.sharing(t)
 	s.runVM(t, "web1")
 	fail := func() *seedbed.Job { return s.failJob(t) }
 	retry := func(id seedbed.JobID, status int, words string) {
@@ -80,6 +81,8 @@ func TestRetry(t *testing.T) {
 		{"start", "/start", "", seedbed.JobStart},
 		{"stop", "/stop", `{"soft":true,"grace":"90s"}`, seedbed.JobStop},
 		{"reboot", "/reboot", `{"force":true}`, seedbed.JobReboot},
+		{"migrate", "/migrate", `{"method":"cold","grace":"90s","node":"hv9"}`, seedbed.JobMigrate},
+		{"migrate while it runs", "/migrate", `{"method":"live","stay":true}`, seedbed.JobMigrate},
 		{"flatten", "/flatten", "", seedbed.JobFlatten},
 		{"resize", "/resize", `{"size":"1TiB"}`, seedbed.JobResize},
 		{"snapshot", "/snapshots", `{"name":"before"}`, seedbed.JobSnapshot},

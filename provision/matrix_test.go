@@ -61,7 +61,8 @@ func momentsOf(effects []string) []moment {
 }
 
 // changes are the writes that are a stage's effect, if it has none on a driver.
-var changes = []string{"publish", "retract", "exchange", "refresh", "arrive", "move", "add-volume", "drop-volume", "domain", "attachment", "nic"}
+var changes = []string{"publish", "retract", "exchange", "refresh", "arrive", "move",
+	"add-volume", "drop-volume", "domain", "attachment", "nic"}
 
 // recording are the stages that only write such changes.
 var recording = []string{"publish", "show-volume", "show-nic", "move"}

@@ -39,7 +39,9 @@ func (h *host) handleMoves(t effects.Handlers) {
 		}
 		return h.hv.ReceiveDomain(ctx, c)
 	})
-	effects.MigrateDomain.Handle(t, func(ctx context.Context, call seedbed.Call, m seedbed.Migration, to effects.Listener) (effects.None, error) {
+	effects.MigrateDomain.Handle(t, func(
+		ctx context.Context, call seedbed.Call, m seedbed.Migration, to effects.Listener,
+	) (effects.None, error) {
 		if err := h.fence(call); err != nil {
 			return effects.None{}, err
 		}
@@ -63,8 +65,11 @@ func (l *lab) migrate(params map[string]any) seedbed.JobID {
 func (l *lab) isOn(node string, state seedbed.DomainState) {
 	l.t.Helper()
 	inst := l.byName("web1")
-	want := map[seedbed.DomainState]seedbed.InstanceState{seedbed.DomainRunning: seedbed.InstanceRunning, seedbed.DomainOff: seedbed.InstanceStopped}
-	if inst.Node != node || inst.Target != "" || inst.State != want[state] {
+	want := seedbed.InstanceStopped
+	if state == seedbed.DomainRunning {
+		want = seedbed.InstanceRunning
+	}
+	if inst.Node != node || inst.Target != "" || inst.State != want {
 		l.t.Errorf("the instance is %s on node %q, on its way to %q; want it %s on %s", inst.State, inst.Node, inst.Target, state, node)
 	}
 	for name, h := range l.fleet.(*nodes).hosts {

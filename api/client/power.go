@@ -43,6 +43,33 @@ func (c *Client) RebootInstance(ctx context.Context, name string, p Power) (seed
 	return post[seedbed.Receipt](ctx, c, at("/instances", name)+"/reboot", p.request())
 }
 
+// Move says how an instance goes to another node.
+type Move struct {
+	// Node is the node; empty leaves that to the placement.
+	Node string
+	// Method is live, cold or, for an instance that is stopped, empty; Power says how the guest is switched off for cold.
+	Method string
+	Power
+	// Back takes it to its home, and Stay makes the node where it goes the one where it stays.
+	Back, Stay bool
+}
+
+func (m Move) request() wire.MigrateRequest {
+	return wire.MigrateRequest{PowerRequest: m.Power.request(), Node: m.Node, Method: m.Method, Back: m.Back, Stay: m.Stay}
+}
+
+// MigrateInstance starts a job that takes an instance to another node.
+func (c *Client) MigrateInstance(ctx context.Context, name string, m Move) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, at("/instances", name)+"/migrate", m.request())
+}
+
+// PlanMigrate returns where MigrateInstance would take the instance.
+func (c *Client) PlanMigrate(ctx context.Context, name string, m Move) (seedbed.Plan, error) {
+	r := m.request()
+	r.DryRun = true
+	return post[seedbed.Plan](ctx, c, at("/instances", name)+"/migrate", r)
+}
+
 // RebuildInstance starts a job that gives an instance new disks. It sends only name, profile,
 // image, params and confirm of the request. Empty fields change nothing.
 func (c *Client) RebuildInstance(ctx context.Context, r seedbed.Request, p Power) (seedbed.Receipt, error) {

@@ -25,7 +25,7 @@ var needed = map[string][]seedbed.Action{
 	seedbed.DoCreate: {seedbed.ActionInstanceCreate}, seedbed.DoPlan: {seedbed.ActionInstanceCreate},
 	seedbed.DoRemove: {seedbed.ActionInstanceRemove}, seedbed.DoRebuild: {seedbed.ActionInstanceRebuild},
 	seedbed.DoStart: {seedbed.ActionInstancePower}, seedbed.DoStop: {seedbed.ActionInstancePower},
-	seedbed.DoReboot: {seedbed.ActionInstancePower},
+	seedbed.DoReboot: {seedbed.ActionInstancePower}, seedbed.DoMigrate: {seedbed.ActionInstanceMigrate},
 	seedbed.DoNICAdd: {seedbed.ActionNICManage}, seedbed.DoNICRemove: {seedbed.ActionNICManage}, seedbed.DoNICSet: {seedbed.ActionNICManage},
 	seedbed.DoSnapshot: {seedbed.ActionSnapshotCreate}, seedbed.DoSnapshotRemove: {seedbed.ActionSnapshotRemove},
 	seedbed.DoSnapshotRestore: {seedbed.ActionSnapshotRestore},

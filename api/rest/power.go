@@ -56,6 +56,52 @@ func (r *router) power(action string) server.Handler {
 	})
 }
 
+// migrate accepts a job that takes the instance that the path names to another node, or answers its plan.
+func (r *router) migrate(ctx context.Context, c *fiber.Ctx) error {
+	var m wire.MigrateRequest
+	if c.Context().Request.Header.ContentLength() != 0 {
+		if err := server.Receive(c, &m); err != nil {
+			return err
+		}
+	}
+	o, err := r.JobOptions(ctx, c)
+	if err != nil {
+		return err
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	req := seedbed.Request{Action: seedbed.DoMigrate, Project: i.Project, Name: i.Name, Node: m.Node, Params: migrateParams(m), JobOptions: o}
+	if m.DryRun {
+		p, err := r.Intake.Plan(ctx, req)
+		if err != nil {
+			return err
+		}
+		return server.Reply(c, fiber.StatusOK, p)
+	}
+	receipt, err := r.Intake.Submit(server.OnMatch(ctx, c), req, nil)
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
+}
+
+// migrateParams returns the parameters of a request to take an instance to another node.
+func migrateParams(m wire.MigrateRequest) map[string]any {
+	params := powerParams(m.PowerRequest, nil)
+	if m.Method != "" {
+		params["method"] = m.Method
+	}
+	if m.Back {
+		params["back"] = true
+	}
+	if m.Stay {
+		params["stay"] = true
+	}
+	return params
+}
+
 func (r *router) rebuild(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	var req wire.RebuildRequest
 	if err := server.ReceiveUpTo(c, &req, r.MaxDocuments()); err != nil {

@@ -69,7 +69,7 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 		if err := specOf(j, &p); err != nil {
 			return seedbed.Receipt{}, err
 		}
-		req := seedbed.Request{Action: string(j.Kind), Project: j.Project, Name: j.Subject, Params: powerParams(howOf(p), nil), JobOptions: o}
+		req := seedbed.Request{Action: string(j.Kind), Project: j.Project, Name: j.Subject, Params: powerParams(powerOf(p), nil), JobOptions: o}
 		return r.Intake.Submit(ctx, req, nil)
 	case seedbed.JobSnapshotRestore:
 		var s seedbed.SnapshotRestore
@@ -77,8 +77,10 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 			return seedbed.Receipt{}, err
 		}
 		req := seedbed.Request{Action: seedbed.DoSnapshotRestore, Project: j.Project, Name: j.Subject, JobOptions: o,
-			Params: powerParams(howOf(s.PowerSpec), map[string]any{"snapshot": s.Name})}
+			Params: powerParams(powerOf(s.PowerSpec), map[string]any{"snapshot": s.Name})}
 		return r.Intake.Submit(ctx, req, nil)
+	case seedbed.JobMigrate:
+		return r.migrateAgain(ctx, j, o)
 	case seedbed.JobResize:
 		var s seedbed.ResizeSpec
 		if err := specOf(j, &s); err != nil {
@@ -118,8 +120,25 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 		j.ID.Short(), j.Kind)
 }
 
-// howOf returns the part of a request that p is made from.
-func howOf(p seedbed.PowerSpec) wire.PowerRequest {
+// migrateAgain submits the request of a job that was to take its instance to another node again, to the same one.
+func (r *router) migrateAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	var s seedbed.MigrateSpec
+	if err := specOf(j, &s); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	m := wire.MigrateRequest{PowerRequest: powerOf(s.PowerSpec), Stay: s.Home == ""}
+	switch {
+	case s.Live:
+		m.Method = "live"
+	case s.Was != seedbed.InstanceStopped:
+		m.Method = "cold"
+	}
+	req := seedbed.Request{Action: seedbed.DoMigrate, Project: j.Project, Name: j.Subject, Node: s.To, Params: migrateParams(m), JobOptions: o}
+	return r.Intake.Submit(ctx, req, nil)
+}
+
+// powerOf returns how a job was asked to switch its instance off.
+func powerOf(p seedbed.PowerSpec) wire.PowerRequest {
 	how := wire.PowerRequest{Force: p.Force, Soft: p.Soft}
 	if p.Grace > 0 {
 		how.Grace = p.Grace.String()

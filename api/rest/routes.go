@@ -158,6 +158,7 @@ func (r *router) projectRoutes() []route {
 		{post, "/instances/:name/start", seedbed.ActionInstancePower, call, r.acceptOn(r.startInstance)},
 		{post, "/instances/:name/stop", seedbed.ActionInstancePower, call, r.power(seedbed.DoStop)},
 		{post, "/instances/:name/reboot", seedbed.ActionInstancePower, call, r.power(seedbed.DoReboot)},
+		{post, "/instances/:name/migrate", seedbed.ActionInstanceMigrate, call, r.migrate},
 		{post, "/instances/:name/rebuild", seedbed.ActionInstanceRebuild, call, r.acceptOn(r.rebuild)},
 		{post, "/instances/:name/flatten", seedbed.ActionInstanceResize, call, r.acceptOn(r.flatten)},
 		{post, "/instances/:name/resize", seedbed.ActionInstanceResize, call, r.resize},

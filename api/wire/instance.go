@@ -67,6 +67,19 @@ type PowerRequest struct {
 	Grace string `json:"grace,omitempty"`
 }
 
+// MigrateRequest takes an instance to another node, or with DryRun only plans it.
+type MigrateRequest struct {
+	PowerRequest
+	// Node is the node that it goes to; empty leaves that to the placement.
+	Node string `json:"node,omitempty"`
+	// Method is live for a guest that keeps running, and cold for one that is switched off; empty for an instance that is stopped.
+	Method string `json:"method,omitempty"`
+	// Back takes it to its home, and Stay makes the node that it goes to the one where it stays.
+	Back   bool `json:"back,omitempty"`
+	Stay   bool `json:"stay,omitempty"`
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
 // RebuildRequest says what an instance is rebuilt from. Empty fields change nothing.
 type RebuildRequest struct {
 	PowerRequest

@@ -59,6 +59,10 @@ var requests = []struct {
 	{wire.RestoreRequest{}, map[string]string{
 		"force": powerFlag, "soft": powerFlag, "grace": powerFlag, "dry_run": "vm snapshot restore --dry-run",
 	}},
+	{wire.MigrateRequest{}, map[string]string{
+		"force": powerFlag, "soft": powerFlag, "grace": powerFlag, "node": "vm move --node", "method": "vm move --cold and vm migrate",
+		"back": "vm unmigrate", "stay": "vm migrate --stay", "dry_run": "vm move --dry-run",
+	}},
 	{wire.ResizeRequest{}, map[string]string{
 		"disk": asResize, "size": asResize, "vcpus": asResize, "memory": asResize, "dry_run": "vm resize --dry-run",
 	}},

@@ -94,7 +94,21 @@ func scripts() testscript.Params {
 			env.Setenv("SSL_CERT_FILE", filepath.Join(env.WorkDir, "files-ca.pem"))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "until": until, "reported": reported},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status": status, "until": until, "reported": reported, "sharing": sharing},
+	}
+}
+
+// sharing implements "sharing NODE...": the nodes report that they share the pool, and take guests that run.
+func sharing(ts *testscript.TestScript, neg bool, nodes []string) {
+	if neg || len(nodes) == 0 {
+		ts.Fatalf("usage: sharing NODE...")
+	}
+	for _, name := range nodes {
+		ts.Check(ts.Value(worldOf).(*world).db.NoteNode(context.Background(), name, seedbed.NodeReport{CPUs: 16, Memory: 64 * seedbed.GiB,
+			MemoryFree: 48 * seedbed.GiB, Arch: "x86_64", Hypervisor: "QEMU 7.2.0 (kvm)",
+			Pools:     []seedbed.PoolInfo{{Name: "default", Type: "dir", Shared: true, Size: 100 * seedbed.GiB, Free: 25 * seedbed.GiB}},
+			Migration: seedbed.MigrationTarget{URI: "qemu+tls://" + name + "/system", TLS: true}}, "", time.Now()))
 	}
 }
 

@@ -164,6 +164,8 @@ var stages = map[seedbed.JobKind][]string{
 	seedbed.JobReboot:  {"shutdown", "stop", "start"},
 	seedbed.JobRebuild: {"shutdown", "stop", "volumes", "redefine", "publish", "start", "ready", "delete"},
 
+	seedbed.JobMigrate: {"publish", "define", "migrate", "leave"},
+
 	seedbed.JobResize: {"redefine", "grow"},
 
 	seedbed.JobFlatten:        {"flatten"},
@@ -216,6 +218,15 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		if job.Kind == seedbed.JobVolumeSet {
 			var spec seedbed.VolumeJob
 			if err := errors.Join(json.Unmarshal(job.Spec, &spec), e.db.SetVolumeLimits(ctx, job.Ref(), *spec.Limits)); err != nil {
+				return err
+			}
+		}
+		if job.Kind == seedbed.JobMigrate && stage == "leave" {
+			var spec seedbed.MigrateSpec
+			if err := json.Unmarshal(job.Spec, &spec); err != nil {
+				return err
+			}
+			if _, err := e.db.Move(ctx, job.Ref(), spec.To, spec.Home, job.Instance, record.Renderer{}.Of); err != nil {
 				return err
 			}
 		}

@@ -164,6 +164,15 @@ type Libvirt struct {
 	DomainType string `yaml:"domain_type"` // "auto", "kvm" or "qemu"
 	ConsoleDir string `yaml:"console_dir"`
 	CDROMDir   string `yaml:"cdrom_dir"`
+	// Migration is how guests that run come to this node; see seedbed.MigrationTarget.
+	Migration Migration `yaml:"migration"`
+}
+
+// Migration is how the libvirt of other nodes reaches that of this one.
+type Migration struct {
+	URI     string `yaml:"uri"`
+	DataURI string `yaml:"data_uri"`
+	TLS     bool   `yaml:"tls"`
 }
 
 // Network is the managed bridge that is created at the first start.

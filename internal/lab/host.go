@@ -111,15 +111,15 @@ func (h *Host) Link(in bool) {
 }
 
 // Libvirt starts the host's libvirtd, and virtlogd if it does not run there yet, and waits until it
-// answers.
-func (h *Host) Libvirt() *Process {
+// answers. args are for libvirtd.
+func (h *Host) Libvirt(args ...string) *Process {
 	h.t.Helper()
 	openKVM(h.t)
 	h.Run("mkdir", "-p", "/run/lock") // for the locks of consoles
 	if _, err := os.Stat(h.Path("/run/libvirt/virtlogd-sock")); err != nil {
 		h.start(filepath.Join(h.Dir, "virtlogd.log"), "virtlogd")
 	}
-	d := h.start(filepath.Join(h.Dir, "libvirtd.log"), "libvirtd")
+	d := h.start(filepath.Join(h.Dir, "libvirtd.log"), "libvirtd", args...)
 	Await(h.t, Patience, "the host's libvirtd answers", func() bool {
 		if !d.Alive() {
 			h.t.Fatalf("the host's libvirtd ended: %s", d.Tail())

@@ -124,9 +124,9 @@ run_dir: %[1]s/run
 api: {listen: %[2]q}
 webhook: {listen: %[3]q, %[7]s}
 metadata: {health: "127.0.0.1:%[4]d"}
-libvirt: {uri: %[5]q, console_dir: %[1]s/console, cdrom_dir: %[1]s/cdrom}
+libvirt: {uri: %[5]q, console_dir: %[1]s/console, cdrom_dir: %[1]s/cdrom%[8]s}
 worker: %[6]s
-`, dir, api, hooks, FreePort(s.t), s.uri, worker, s.webhook))
+`, dir, api, hooks, FreePort(s.t), s.uri, worker, s.webhook, migration(s.cluster)))
 }
 
 func (s *Stack) write(file, text string) {

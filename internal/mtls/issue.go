@@ -26,13 +26,16 @@ func (a *Authority) Issue(dir, node string, role Role, hosts []string, valid tim
 		return made, err
 	}
 	if !slices.Contains(Roles(), role) {
-		return made, seedbed.Errorf(seedbed.ErrInvalid, "role %q does not exist: expected control, worker or metadata", role)
+		return made, seedbed.Errorf(seedbed.ErrInvalid, "role %q does not exist: expected control, worker, metadata or libvirt", role)
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	template := &x509.Certificate{
 		Subject:   pkix.Name{CommonName: node, Organization: []string{role.organization()}},
 		NotBefore: later(now.Add(-skew), a.cert.NotBefore), NotAfter: earlier(now.Add(valid), a.cert.NotAfter),
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: role.usages(),
+	}
+	if role == Libvirt {
+		template.KeyUsage |= x509.KeyUsageKeyEncipherment // which libvirt up to 9 expects, whatever the key
 	}
 	if !template.NotAfter.After(now) {
 		return made, seedbed.Errorf(seedbed.ErrInvalid,

@@ -2,7 +2,7 @@
 // TLS 1.3, in which both sides have a certificate of the installation's own authority. The subject
 // identifies the program:
 //
-//	O  = seedbed:control, seedbed:worker or seedbed:metadata, which is its role
+//	O  = seedbed:control, seedbed:worker, seedbed:metadata or seedbed:libvirt, which is its role
 //	CN = the host's node name
 //
 // A certificate of one role is not valid for another, so a certificate stolen from a node's guest
@@ -30,16 +30,17 @@ const (
 	Control  Role = "control"  // seedbedd
 	Worker   Role = "worker"   // seedbed-worker
 	Metadata Role = "metadata" // seedbed-metadata
+	Libvirt  Role = "libvirt"  // libvirtd and QEMU, for guests that go from one node to another
 )
 
 // Roles returns all roles.
-func Roles() []Role { return []Role{Control, Worker, Metadata} }
+func Roles() []Role { return []Role{Control, Worker, Metadata, Libvirt} }
 
 // organization returns the role as a subject's O.
 func (r Role) organization() string { return "seedbed:" + string(r) }
 
 // usages returns the uses of a certificate of the role. A control host both serves guest planes and
-// calls workers.
+// calls workers, and libvirt serves and calls that of other nodes.
 func (r Role) usages() []x509.ExtKeyUsage {
 	switch r {
 	case Worker:

@@ -51,7 +51,7 @@ func (in *Intake) migrating(ctx context.Context, req seedbed.Request) (
 	}
 	switch {
 	case asked.back && inst.Home == "":
-		err = seedbed.Errorf(seedbed.ErrConflict, "instance %q is to go back to no node: it has not been migrated from one for a while", inst.Name)
+		err = seedbed.Errorf(seedbed.ErrConflict, "instance %q is to go back to no node: it has not been migrated from one", inst.Name)
 	case asked.back && req.Node != "":
 		err = seedbed.Errorf(seedbed.ErrInvalid, "param back names the node: expected no other one")
 	case asked.back:

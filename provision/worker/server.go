@@ -29,6 +29,8 @@ type Config struct {
 	Hypervisor Hypervisor
 	// Scripts runs provisioning scripts; nil if the worker runs none.
 	Scripts Scripts
+	// Migration is how guests that run come to the node. It is reported.
+	Migration seedbed.MigrationTarget
 	// Privileged is whether Scripts runs privileged scripts. It is reported.
 	Privileged bool
 	// Address returns where other nodes send the frames of overlays, and the MTU of that interface. It is reported. Nil means
@@ -58,6 +60,7 @@ type Server struct {
 	hypervisor  Hypervisor
 	scripts     Scripts
 	privileged  bool
+	migration   seedbed.MigrationTarget
 	address     func() (netip.Addr, int, error)
 	addressless complaint // it is not known
 	tunnel      func() (seedbed.Tunnel, error)
@@ -96,7 +99,7 @@ const (
 // New makes a server. It does nothing before Serve.
 func New(c Config) *Server {
 	s := &Server{
-		node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, privileged: c.Privileged,
+		node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, privileged: c.Privileged, migration: c.Migration,
 		address: c.Address, tunnel: c.Tunnel, probe: c.Probe, hooks: c.Hooks, checks: c.Checks, log: c.Log,
 		consoles: newConsoles(c.Hypervisor), screens: newScreens(c.Hypervisor), pictures: make(chan struct{}, maxPictures),
 		fence: newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),

@@ -67,14 +67,14 @@ The certificates are valid for the node name and for each --host.`,
 		RunE: a.Do(func(_ context.Context, args []string) error {
 			dir, node := args[0], args[1]
 			if len(roles) == 0 {
-				return cli.Usagef("--role is missing: expected control, worker or metadata, or several")
+				return cli.Usagef("--role is missing: expected control, worker, metadata or libvirt, or several")
 			}
 			if err := checkDays(days); err != nil {
 				return err
 			}
 			for _, r := range roles {
 				if !slices.Contains(mtls.Roles(), mtls.Role(r)) {
-					return cli.Usagef("--role %q: expected control, worker or metadata", r)
+					return cli.Usagef("--role %q: expected control, worker, metadata or libvirt", r)
 				}
 			}
 			authority, err := mtls.OpenAuthority(dir)
@@ -97,7 +97,7 @@ The certificates are valid for the node name and for each --host.`,
 	}
 	c.ValidArgsFunction = a.Completion(cli.Files, cli.Nodes)
 	f := c.Flags()
-	f.StringSliceVar(&roles, "role", nil, "`ROLE` of a daemon on the host: control, worker or metadata (repeatable)")
+	f.StringSliceVar(&roles, "role", nil, "`ROLE` of a daemon on the host: control, worker, metadata or libvirt (repeatable)")
 	f.StringSliceVar(&hosts, "host", nil, "another `NAME` or IP address of the host (repeatable)")
 	f.StringVar(&out, "out", "", "`DIRECTORY` to write to (default: DIR/NODE)")
 	f.IntVar(&days, "days", 365, "valid for `N` days")

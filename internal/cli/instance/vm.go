@@ -22,7 +22,7 @@ import (
 func VMCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Manage instances"})
 	c.AddCommand(vmList(a), instances(a).Show(a, "show NAME", "Show an instance"),
-		vmStart(a), vmStop(a), vmReboot(a), vmRebuild(a), vmRemove(a),
+		vmStart(a), vmStop(a), vmReboot(a), vmMove(a), vmMigrate(a), vmUnmigrate(a), vmRebuild(a), vmRemove(a),
 		vmProtect(a, true), vmProtect(a, false), vmSnapshot(a), vmResize(a), vmSet(a), vmCDROM(a), vmFlatten(a), vmLog(a), vmWait(a),
 		vmConsole(a), vmVNC(a), vmScreenshot(a), vmExec(a), vmCopy(a), vmSSH(a), vmTop(a),
 		vmAdopt(a), vmAdoptable(a), vmForget(a),
@@ -112,7 +112,7 @@ func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 	return [][2]string{
 		{"name", i.Name}, {"project", i.Project}, {"id", string(i.ID)}, {"ec2 id", i.ID.EC2()}, {"state", string(i.State)},
 		{"held", cli.YesOnly(i.Held)}, {"protected", cli.YesOnly(i.Protected)},
-		{"profile", i.Profile}, {"image", i.Image}, {"node", i.Node},
+		{"profile", i.Profile}, {"image", i.Image}, {"node", i.Node}, {"on its way to", i.Target}, {"goes back to", i.Home},
 		{"vcpus", strconv.Itoa(i.VCPUs)}, {"memory", cli.Size(i.Memory)},
 		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")},
 		{"boot from", i.System.BootFrom}, {"cdrom", i.CDROM}, {"screen", cli.When(i.System.VNC, screenLine(i.System))},

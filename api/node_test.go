@@ -180,13 +180,13 @@ func TestFormerNode(t *testing.T) {
 	s.expect(t, "GET", "/nodes/none", "", 404, `node \"none\" does not exist`)
 }
 
-// sharing adds a node hv9, which shares the pool with the first node, and lets guests that run migrate between the two.
+// sharing adds a node hv7, which shares the pool with the first node, and lets guests that run migrate between the two.
 func (s *server) sharing(t *testing.T) {
 	t.Helper()
-	if _, err := s.db.AddNode(t.Context(), seedbed.Node{Name: "hv9", Worker: "https://hv9:7375"}); err != nil {
+	if _, err := s.db.AddNode(t.Context(), seedbed.Node{Name: "hv7", Worker: "https://hv7:7375"}); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{testNode, "hv9"} {
+	for _, name := range []string{testNode, "hv7"} {
 		report := testReport
 		report.Pools = []seedbed.PoolInfo{{Name: "default", Type: "dir", Size: 1060, Free: 40, Shared: true}}
 		report.Migration.URI = "qemu+tls://" + name + "/system"

@@ -35,9 +35,9 @@ func TestPower(t *testing.T) {
 		{"stop", `{}`, seedbed.JobStop, `{"was":"running"}`},
 		{"stop", `{"force":true}`, seedbed.JobStop, `{"force":true,"was":"running"}`},
 		{"reboot", `{"soft":true,"grace":"90s"}`, seedbed.JobReboot, `{"soft":true,"grace":90000000000,"was":"running"}`},
-		{"migrate", `{"method":"live"}`, seedbed.JobMigrate, `{"was":"running","from":"host1","to":"hv9","live":true,"home":"host1"}`},
-		{"migrate", `{"method":"cold","force":true,"stay":true,"node":"hv9"}`, seedbed.JobMigrate,
-			`{"force":true,"was":"running","from":"host1","to":"hv9"}`},
+		{"migrate", `{"method":"live"}`, seedbed.JobMigrate, `{"was":"running","from":"host1","to":"hv7","live":true,"home":"host1"}`},
+		{"migrate", `{"method":"cold","force":true,"stay":true,"node":"hv7"}`, seedbed.JobMigrate,
+			`{"force":true,"was":"running","from":"host1","to":"hv7"}`},
 		{"rebuild", `{"force":true}`, seedbed.JobRebuild, `{"force":true,"was":"running","profile":"small","image":"debian","own":true}`},
 		{"rebuild", `{"profile":"small","image":"debian","params":{"vcpus":2}}`, seedbed.JobRebuild,
 			`{"was":"running","profile":"small","image":"debian"}`},
@@ -55,7 +55,7 @@ func TestPower(t *testing.T) {
 	expect("POST", "/instances/WEB/reboot", ``, 422)
 	expect("POST", "/instances/web1/migrate", ``, 409, "seedbed vm migrate web1")
 	expect("POST", "/instances/web1/migrate", `{"method":"warm"}`, 422, "expected live or cold")
-	expect("POST", "/instances/web1/migrate", `{"method":"live","dry_run":true}`, 200, `"node":"hv9"`, `"it is there now"`,
+	expect("POST", "/instances/web1/migrate", `{"method":"live","dry_run":true}`, 200, `"node":"hv7"`, `"it is there now"`,
 		`"stages":["publish","define","migrate","leave"]`)
 	expect("POST", "/plan", `{"action":"rebuild","name":"web1"}`, 200, `"image":"debian"`, `"addr":"10.99.0.2"`, `"problems":[]`)
 	expect("POST", "/plan", `{"action":"rebuild","name":"web2"}`, 200, `"problems":["instance \"web2\" does not exist"]`)

@@ -81,7 +81,7 @@ func TestRetry(t *testing.T) {
 		{"start", "/start", "", seedbed.JobStart},
 		{"stop", "/stop", `{"soft":true,"grace":"90s"}`, seedbed.JobStop},
 		{"reboot", "/reboot", `{"force":true}`, seedbed.JobReboot},
-		{"migrate", "/migrate", `{"method":"cold","grace":"90s","node":"hv9"}`, seedbed.JobMigrate},
+		{"migrate", "/migrate", `{"method":"cold","grace":"90s","node":"hv7"}`, seedbed.JobMigrate},
 		{"migrate while it runs", "/migrate", `{"method":"live","stay":true}`, seedbed.JobMigrate},
 		{"flatten", "/flatten", "", seedbed.JobFlatten},
 		{"resize", "/resize", `{"size":"1TiB"}`, seedbed.JobResize},

@@ -34,7 +34,7 @@ func fullGuest(n int) seedbed.Guest {
 	g.Action, g.Spot = seedbed.ActionReboot, &seedbed.Spot{Action: "stop", Time: at}
 	g.Expiry = &seedbed.Expiry{Time: at, Action: seedbed.ExpiryStop}
 	g.Maintenance = []seedbed.Maintenance{{ID: "instance-event-1", Code: "instance-stop", NotBefore: at, State: seedbed.MaintenanceActive}}
-	g.Password, g.Created = "cGFzcw==", at
+	g.Password, g.Created, g.Arriving = "cGFzcw==", at, true
 	return g
 }
 

@@ -127,6 +127,21 @@ func TestDesiredPeers(t *testing.T) {
 	}
 }
 
+// TestDesiredArriving: a guest that arrives has its filters, and its forwards and floating addresses only once it is here.
+func TestDesiredArriving(t *testing.T) {
+	t.Parallel()
+	g, network := guest0(), network0()
+	g.NICs[0].Network, g.NICs[0].Floating = network.Name, netip.MustParseAddr("203.0.113.7")
+	g.NICs[0].Forwards = []seedbed.Forward{{Port: 80}}
+	for _, g.Arriving = range []bool{true, false} {
+		ports := slices.Collect(testPlane(&fakeKernel{}).desired(stateWith([]seedbed.Network{network}, g)).Ports)
+		if len(ports) != 1 || ports[0].MAC != g.NICs[0].MAC || (len(ports[0].Forwards) == 0) != g.Arriving ||
+			ports[0].Floating.IsValid() == g.Arriving {
+			t.Errorf("arriving %v: ports %+v", g.Arriving, ports)
+		}
+	}
+}
+
 // TestDesiredOverlay: the kernel is told where the nodes get frames of overlays, and on which node a peer is. A change of that
 // makes the plane apply the whole state.
 func TestDesiredOverlay(t *testing.T) {

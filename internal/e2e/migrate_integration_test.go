@@ -14,10 +14,14 @@ import (
 // wanderData has a guest draw one session token and ask its metadata service with it without end, and say on the console what it
 // was answered.
 const wanderData = `#!/bin/sh
-token=$(wget -q -O - --header "X-aws-ec2-metadata-token-ttl-seconds: 21600" --post-data "" http://169.254.169.254/latest/api/token)
+token=$(printf 'PUT /latest/api/token HTTP/1.1\r\nHost: 169.254.169.254\r\n%s\r\nConnection: close\r\n\r\n' \
+	'X-aws-ec2-metadata-token-ttl-seconds: 21600' | timeout 10 nc 169.254.169.254 80 | tail -n 1)
+echo "SEEDBED token $token"
 n=0
 while sleep 1; do
-	name=$(wget -q -O - --header "X-aws-ec2-metadata-token: $token" http://169.254.169.254/latest/meta-data/local-hostname) && n=$((n+1)) && echo "SEEDBED $name $n"
+	name=$(wget -q -O - --header "X-aws-ec2-metadata-token: $token" http://169.254.169.254/latest/meta-data/local-hostname) || continue
+	n=$((n+1))
+	echo "SEEDBED $name $n"
 done &
 `
 
@@ -90,7 +94,9 @@ func (w *twoNodes) wanders(t *testing.T, node string) {
 	if len(here) != 1 || here[0] != "web1" || len(there) != 0 {
 		t.Fatalf("domains on %s: %v, and elsewhere: %v", node, here, there)
 	}
-	answers := func() int { return strings.Count(cli(t, w.Stack, "vm", "log", "web1", "--raw", "-n", "2000"), "SEEDBED web1 ") }
+	answers := func() int {
+		return strings.Count(cli(t, w.Stack, "vm", "log", "web1", "--raw", "-n", "2000"), "SEEDBED web1 ")
+	}
 	before := answers()
 	lab.Await(t, 2*lab.Patience, "the guest is served on "+node, func() bool { return answers() >= before+2 })
 }

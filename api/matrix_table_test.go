@@ -220,6 +220,7 @@ var routeAccess = map[string]access{
 	"DELETE /vm/:vm/device":                                 {401, 403, 400, 400, ""},
 	"DELETE /vm/:vm":                                        {401, 403, 400, 400, ""},
 	"GET /vm/:vm/state":                                     {401, 200, 200, 200, ""},
+	"POST /vm/:vm/node":                                     {401, 403, 400, 400, ""},
 	"POST /vm/:vm/state":                                    {401, 403, 400, 400, ""},
 	"GET /vm/:vm/node":                                      {401, 200, 200, 200, ""},
 	"GET /vm/:vm/tags":                                      {401, 200, 200, 200, ""},

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"seedbed"
+	"seedbed/provision/record"
 )
 
 // TestNodes covers the life of a node. Each answer is compared with the description.
@@ -239,4 +240,44 @@ func TestPVCNodes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPVCMove takes a VM to another node and back as PVC's client does.
+func TestPVCMove(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	s.sharing(t)
+	web := s.runVM(t, "web1")
+	moved := func(from, to, home string, live bool) {
+		t.Helper()
+		job := s.claim(t)
+		var spec seedbed.MigrateSpec
+		if err := json.Unmarshal(job.Spec, &spec); err != nil || spec.From != from || spec.To != to || spec.Home != home || spec.Live != live {
+			t.Errorf("job %s, %v; want one from %s to %s, home %q, live %t", job.Spec, err, from, to, home, live)
+		}
+		if _, err := s.db.Move(t.Context(), job.Ref(), to, home, web.ID, record.Renderer{}.Of); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.db.Finish(t.Context(), job.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.pvc(t, call{"POST", "/vm/web1/node", "", 400, lacks("action", "A valid action must be specified")})
+	s.pvc(t, call{"POST", "/vm/web1/node?action=fly", "", 400, lacks("action", "A valid action must be specified")})
+	s.pvc(t, call{"POST", "/vm/none/node?action=move", "", 400, msg("ERROR: Could not find VM 'none' in the cluster!")})
+	s.pvc(t, call{"POST", "/vm/web1/node?action=migrate&node=hv9", "", 400, msg("ERROR: Specified node 'hv9' is invalid.")})
+	s.pvc(t, call{"POST", "/vm/web1/node?action=migrate&node=" + testNode, "", 400,
+		msg("ERROR: VM 'web1' is already running on node '" + testNode + "'.")})
+	s.pvc(t, call{"POST", "/vm/web1/node?action=unmigrate", "", 400, msg("ERROR: VM 'web1' has not been previously migrated.")})
+	s.pvc(t, call{"POST", "/vm/web1/node?action=migrate&force=False", "", 200, msg("Migrating VM 'web1' to node 'hv7'.")})
+	moved(testNode, "hv7", testNode, true)
+	s.pvc(t, call{"GET", "/vm/web1/node", "", 200, `{"name":"web1","node":"hv7","last_node":"` + testNode + `"}`})
+	if r := s.do(t, "GET", "/api/v1/vm/web1", ""); !strings.Contains(r.body, `"migrated":"from `+testNode+`"`) {
+		t.Errorf("%s", r.body)
+	}
+	s.pvc(t, call{"POST", "/vm/web1/node?action=migrate", "", 400, msg("ERROR: VM 'web1' has been previously migrated.")})
+	s.pvc(t, call{"POST", "/vm/web1/node?action=unmigrate", "", 200, msg("Unmigrating VM 'web1' back to node '" + testNode + "'.")})
+	moved("hv7", testNode, "", true)
+	s.pvc(t, call{"POST", "/vm/web1/node?action=move&node=hv7", "", 200, msg("Permanently migrating VM 'web1' to node 'hv7'.")})
+	moved(testNode, "hv7", "", true)
 }

@@ -146,12 +146,16 @@ func bridgeName(network string) string {
 // vmRowOf returns an instance as PVC shows it. networks has the networks by name.
 func vmRowOf(i seedbed.Instance, networks map[string]seedbed.Network) vmRow {
 	row := vmRow{
-		Name: i.Name, UUID: string(i.ID), State: vmStates[i.State], Node: i.Node, Migrated: "no", FailedReason: failures[i.State],
-		NodeLimit: i.System.NodeLimit, NodeSelector: cmp.Or(i.System.NodeSelector, "none"), NodeAutostart: i.System.Autostart,
+		Name: i.Name, UUID: string(i.ID), State: vmStates[i.State], Node: i.Node, LastNode: i.Home, Migrated: "no",
+		FailedReason: failures[i.State],
+		NodeLimit:    i.System.NodeLimit, NodeSelector: cmp.Or(i.System.NodeSelector, "none"), NodeAutostart: i.System.Autostart,
 		MigrationMethod: cmp.Or(i.System.MigrationMethod, "none"), MigrationMaxDown: i.System.MigrationMaxDowntime,
 		Tags: vmTags(i), Profile: i.Profile,
 		Memory: int64(i.Memory / seedbed.MiB), VCPU: i.VCPUs, VCPUTopology: "1/" + strconv.Itoa(i.VCPUs) + "/1",
 		Type: "hvm", Arch: unknown, Machine: unknown, Console: "pty", Emulator: unknown,
+	}
+	if i.Home != "" {
+		row.Migrated = "from " + i.Home
 	}
 	if !i.System.Serial {
 		row.Console = unknown

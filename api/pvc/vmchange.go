@@ -3,7 +3,9 @@ package pvc
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"time"
 
@@ -43,8 +45,9 @@ func (r *router) vmRoutes(t *table, get, post routing) {
 			Name string `json:"name"`
 			Node string `json:"node"`
 			Last string `json:"last_node"`
-		}{i.Name, i.Node, ""}, nil
+		}{i.Name, i.Node, i.Home}, nil
 	}))
+	t.add(fiber.MethodPost, seedbed.ActionInstanceMigrate, p+"/:vm/node", wait, r.parameters, r.starting(r.setVMNode))
 	get(seedbed.ActionInstanceRead, p+"/:vm/tags", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
 		return struct {
 			Name string  `json:"name"`
@@ -126,6 +129,86 @@ func (r *router) setVMState(ctx context.Context, c *fiber.Ctx, f *fields, o seed
 		return say(c, a.says+" Task %s continues.", i.Name, receipt.Job.Short())
 	}
 	return say(c, a.done, i.Name)
+}
+
+// vmMove is what PVC says of an action that takes a VM to another node. The messages have the name of the VM and that of the node.
+type vmMove struct {
+	params     map[string]any
+	says, done string
+}
+
+var vmMoves = map[string]vmMove{
+	"move": {params: map[string]any{"stay": true}, says: "Permanently migrating VM '%s' to node '%s'.",
+		done: "Permanently migrated VM '%s' to node '%s'"},
+	"migrate": {says: "Migrating VM '%s' to node '%s'.", done: "Migrated VM '%s' to node '%s'"},
+	"unmigrate": {params: map[string]any{"back": true}, says: "Unmigrating VM '%s' back to node '%s'.",
+		done: "Unmigrated VM '%s' back to node '%s'"},
+}
+
+// setVMNode takes a VM to another node, while it runs unless its system template says otherwise.
+func (r *router) setVMNode(ctx context.Context, c *fiber.Ctx, f *fields, o seedbed.JobOptions) error {
+	action, node := f.must("action", "A valid action must be specified"), f.text("node")
+	force, wait, live := f.flag("force"), f.flag("wait"), f.flag("force_live")
+	if f.err != nil {
+		return f.err
+	}
+	m, known := vmMoves[action]
+	if !known {
+		return &refusal{status: fiber.StatusBadRequest, message: map[string]string{"action": "A valid action must be specified"}}
+	}
+	i, err := r.vm(ctx, c, noSuchVM(c))
+	if err != nil {
+		return err
+	}
+	switch {
+	case action == "migrate" && i.Home != "" && !force:
+		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' has been previously migrated.", i.Name)
+	case action == "unmigrate" && i.Home == "":
+		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' has not been previously migrated.", i.Name)
+	case node == i.Node:
+		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' is already running on node '%s'.", i.Name, seedbed.Clip(node))
+	case action == "unmigrate":
+		node = ""
+	case node != "":
+		if _, err := r.Store.Node(ctx, node); errors.Is(err, seedbed.ErrNotFound) {
+			return refused(fiber.StatusBadRequest, "ERROR: Specified node '%s' is invalid.", seedbed.Clip(node))
+		}
+	}
+	params := maps.Clone(m.params)
+	if params == nil {
+		params = map[string]any{}
+	}
+	if i.State == seedbed.InstanceRunning {
+		params["method"] = "live"
+		if i.System.MigrationMethod == "shutdown" && !live {
+			params["method"] = "cold"
+		}
+	}
+	receipt, err := r.Intake.Submit(ctx, seedbed.Request{
+		Action: seedbed.DoMigrate, Project: i.Project, Name: i.Name, Node: node, Params: params, JobOptions: o,
+	}, nil)
+	if err != nil {
+		return err
+	}
+	var spec seedbed.MigrateSpec
+	job, err := r.Store.Job(ctx, receipt.Job)
+	if err == nil {
+		err = json.Unmarshal(job.Spec, &spec)
+	}
+	if err != nil {
+		return err
+	}
+	if !wait {
+		return say(c, m.says, i.Name, spec.To)
+	}
+	ended, err := r.awaitEnd(ctx, receipt.Job)
+	if err != nil {
+		return err
+	}
+	if !ended {
+		return say(c, m.says+" Task %s continues.", i.Name, spec.To, receipt.Job.Short())
+	}
+	return say(c, m.done, i.Name, spec.To)
 }
 
 // removeVM removes a VM with its disks, if delete_disks is true. If it is false, its disks become volumes.

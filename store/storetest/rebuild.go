@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/internal/feedtest"
 )
 
 var rebuildCases = map[string]func(*bench){
@@ -15,6 +16,8 @@ var rebuildCases = map[string]func(*bench){
 	"rebuild refused":     testRebuildRefused,
 	"rebuild's last step": testRebuildFinal,
 	"rebuild that failed": testRebuildFailed,
+	"migration":           testMigrate,
+	"migration refused":   testMigrateRefused,
 }
 
 // rebuildOf returns the request to rebuild an instance from the image other.
@@ -230,4 +233,105 @@ func testRebuildFailed(b *bench) {
 	b.must(b.Finish(ctx, k.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
 	_, err := b.Rebuilding(ctx, j.ID)
 	b.want(err, seedbed.ErrNotFound)
+}
+
+// migrateOf returns the request to take an instance that runs from node to node2.
+func migrateOf(i seedbed.Instance, was seedbed.InstanceState) seedbed.Acceptance {
+	spec := seedbed.MigrateSpec{From: i.Node, To: "node2", Live: was == seedbed.InstanceRunning, Home: i.Node}
+	spec.Was = was
+	raw, _ := json.Marshal(spec)
+	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobMigrate, Instance: i.ID, Spec: raw}}
+}
+
+// testMigrate checks that an instance is served by both nodes while it is on its way, is its peers' at one of them, and counts for both.
+func testMigrate(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.lan()
+	get(b.AddNode(ctx, seedbed.Node{Name: "node2", Worker: "https://node2.example:7375", Cordoned: true}))(b)
+	making, i := b.runningIn("web1", "lan")
+	get(b.Publish(ctx, making.Ref(), node, guestOf(i), seedbed.Documents{UserData: []byte("data")}))(b)
+	b.must(b.Finish(ctx, making.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	render := func(i seedbed.Instance, old seedbed.Guest) seedbed.Guest {
+		g := guestOf(i)
+		g.Node, g.Arriving = i.Node, old.Arriving
+		return g
+	}
+	serves := func(of string) (arriving, own bool) {
+		b.Helper()
+		for _, c := range feedtest.Changes(b, get(b.FeedPage(ctx, of, 0, ""))(b)) {
+			if c.Guest != nil && c.Guest.ID == i.ID {
+				if c.Guest.UserData == nil {
+					b.Errorf("node %s serves it without user-data", of)
+				}
+				arriving, own = c.Guest.Arriving, !c.Guest.Arriving
+			}
+		}
+		return arriving, own
+	}
+	is := func(at, target, home string, here, there [2]bool) {
+		b.Helper()
+		now := get(b.Instance(ctx, i.ID))(b)
+		b.equal([]string{now.Node, now.Target, now.Home}, []string{at, target, home})
+		for of, want := range map[string][2]bool{node: here, "node2": there} {
+			arriving, own := serves(of)
+			b.equal([]any{of, arriving, own}, []any{of, want[0], want[1]})
+		}
+		other := map[string]string{node: "node2", "node2": node}[at]
+		all, _ := b.peers(other, 0)
+		b.equal(all, []string{"+web1"})
+	}
+	none, arrives, own := [2]bool{}, [2]bool{true, false}, [2]bool{false, true}
+	a := migrateOf(i, seedbed.InstanceRunning)
+	get(b.Accept(ctx, a))(b)
+	is(node, "node2", "", own, none)
+	use := map[string]int{}
+	for _, u := range get(b.NodeUse(ctx))(b) {
+		use[u.Node] = u.Instances
+	}
+	b.equal(use, map[string]int{node: 1, "node2": 1})
+	b.want(b.RemoveNode(ctx, "node2"), seedbed.ErrInUse, "migrate job")
+	j := b.claim()
+	revision := get(b.Arrive(ctx, j.Ref(), "node2", i.ID))(b)
+	b.equal(get(b.Arrive(ctx, j.Ref(), "node2", i.ID))(b), revision)
+	is(node, "node2", "", own, arrives)
+	get(b.ChangeInstance(ctx, seedbed.InDefault("web1"), func(i *seedbed.Instance) error { i.Tags = map[string]string{"a": "b"}; return nil },
+		render))(b)
+	is(node, "node2", "", own, arrives)
+	for range 2 {
+		get(b.Move(ctx, j.Ref(), "node2", node, i.ID, render))(b)
+		is("node2", "", node, none, own)
+	}
+	get(b.Move(ctx, j.Ref(), node, "", i.ID, render))(b)
+	is(node, "", "", own, none)
+	get(b.Move(ctx, j.Ref(), "node2", node, i.ID, render))(b)
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	is("node2", "", node, none, own)
+	_, err := b.Move(ctx, j.Ref(), node, "", i.ID, render)
+	b.want(err, seedbed.ErrStale)
+}
+
+// testMigrateRefused checks what a migration needs, and that one that ends without success leaves the instance where it is.
+func testMigrateRefused(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	_, err := b.Accept(ctx, migrateOf(i, seedbed.InstanceRunning))
+	b.want(err, seedbed.ErrNotFound, "node2")
+	get(b.AddNode(ctx, seedbed.Node{Name: "node2", Worker: "https://node2.example:7375"}))(b)
+	_, err = b.Accept(ctx, migrateOf(i, seedbed.InstanceStopped))
+	b.want(err, seedbed.ErrConflict, "request it again")
+	elsewhere := i
+	elsewhere.Node = "node3"
+	_, err = b.Accept(ctx, migrateOf(elsewhere, seedbed.InstanceRunning))
+	b.want(err, seedbed.ErrConflict, "request it again")
+	elsewhere.Node = "node2"
+	_, err = b.Accept(ctx, migrateOf(elsewhere, seedbed.InstanceRunning))
+	b.want(err, seedbed.ErrInvalid, "expected another node")
+	a := migrateOf(i, seedbed.InstanceRunning)
+	get(b.Accept(ctx, a))(b)
+	_, err = b.Accept(ctx, migrateOf(i, seedbed.InstanceRunning))
+	b.want(err, seedbed.ErrInUse)
+	b.must(b.CancelJob(ctx, a.Job.ID))
+	b.equal(get(b.Instance(ctx, i.ID))(b).Target, "")
 }

@@ -70,6 +70,13 @@ type Client struct {
 	force       bool               // of documents that no guest can use
 }
 
+// In returns a client whose calls act in another project.
+func (c *Client) In(project string) *Client {
+	in := *c
+	in.project = project
+	return &in
+}
+
 // New makes a client, which connects at its first call. It returns seedbed.ErrInvalid for Options
 // without URL and Socket, or with an invalid URL.
 func New(o Options) (*Client, error) {

@@ -73,11 +73,11 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 		defer ln.Close()
 	}
 	server := worker.New(worker.Config{Node: c.Node, Pools: pools, Hypervisor: hypervisor, Scripts: runner, Privileged: c.Scripts.Privileged,
-		Address: func() (netip.Addr, int, error) { return netcfg.NodeAddress(c.Network.Address) },
-		Tunnel:  tunnel(c),
+		Address:   func() (netip.Addr, int, error) { return netcfg.NodeAddress(c.Network.Address) },
+		Tunnel:    tunnel(c),
 		Migration: seedbed.MigrationTarget{URI: c.Libvirt.Migration.URI, Data: c.Libvirt.Migration.DataURI, TLS: c.Libvirt.Migration.TLS},
-		Probe:   probe.Used,
-		Hooks:   hookScripts(c, log), Checks: checks, Log: log})
+		Probe:     probe.Used,
+		Hooks:     hookScripts(c, log), Checks: checks, Log: log})
 	health, err := run.ListenLoopback(ctx, c.Worker.Listen)
 	if err != nil {
 		return err

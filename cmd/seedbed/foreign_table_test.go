@@ -186,6 +186,7 @@ var objectCommands = map[string][]string{
 	"node add":                  {"{node} --worker https://hv.example:7375"},
 	"node show":                 {"{node}"},
 	"node set":                  {"{node} --worker https://hv.example:7375"},
+	"node drain":                {"{node}"},
 	"node cordon":               {"{node}"},
 	"node uncordon":             {"{node}"},
 	"node list":                 {"--name {node}"},

@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"seedbed"
+	"seedbed/api/client"
+	"seedbed/api/wire"
+	"seedbed/internal/cli"
+)
+
+// maxParallel is how many instances a drain takes away at the same time at most.
+const maxParallel = 32
+
+// nodeDrain returns the command that empties a node.
+func nodeDrain(a *cli.App) *cobra.Command {
+	var (
+		parallel int
+		cold     bool
+	)
+	c := &cobra.Command{
+		Use: "drain NODE", Short: "Take all instances of a node to other nodes",
+		Long: `Cordon a node, and take all its instances to other nodes, which the placement chooses:
+those that run are migrated while they run, and those that are stopped are moved. One whose
+system template says migration_method shutdown is shut down for it, and with --cold each one.
+An instance that cannot leave is named at the end, and the others still go. The command can be
+repeated. seedbed vm unmigrate takes an instance back; seedbed node uncordon lets new ones
+come again.`,
+		Example: `  seedbed node drain hv2
+  seedbed node drain hv2 --parallel 4`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			if parallel < 1 || parallel > maxParallel {
+				return cli.Usagef("--parallel %d: expected 1 to %d", parallel, maxParallel)
+			}
+			cordoned := true
+			if _, err := api.ChangeNode(ctx, args[0], wire.NodeChange{Cordoned: &cordoned}); err != nil {
+				return err
+			}
+			all, err := api.ListInstances(ctx, seedbed.InstanceQuery{Node: args[0], Scope: seedbed.AllProjects()})
+			if err != nil {
+				return err
+			}
+			return drain(ctx, a, api, args[0], all, parallel, cold)
+		}),
+	}
+	c.Flags().IntVar(&parallel, "parallel", 1, "take `N` instances away at the same time, up to 32")
+	c.Flags().BoolVar(&cold, "cold", false, "shut down guests that run, and start them on the other node")
+	return c
+}
+
+// drained is what became of an instance.
+type drained struct {
+	name string
+	job  seedbed.Job
+	err  error
+}
+
+// drain takes instances away from a node, some at a time, and prints what becomes of each.
+func drain(ctx context.Context, a *cli.App, api *client.Client, node string, all []seedbed.Instance, parallel int, cold bool) error {
+	slots, ends := make(chan struct{}, parallel), make(chan drained)
+	go func() {
+		for _, i := range all {
+			slots <- struct{}{}
+			go func() {
+				job, err := leave(ctx, api, i, cold)
+				<-slots
+				ends <- drained{i.FullName().String(), job, err}
+			}()
+		}
+	}()
+	var failed cli.Failures
+	jobs := []seedbed.Job{}
+	for range all {
+		end := <-ends
+		if end.err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", end.name, end.err))
+			continue
+		}
+		jobs = append(jobs, end.job)
+		a.Say("%s has left node %s", end.name, node)
+	}
+	if a.JSON() {
+		if err := a.PrintJSON(jobs); err != nil {
+			return err
+		}
+	}
+	if len(failed) > 0 {
+		return failed
+	}
+	a.Say("node %s is cordoned, and has no instances", node)
+	return nil
+}
+
+// leave takes one instance to another node, and waits until it is there.
+func leave(ctx context.Context, api *client.Client, i seedbed.Instance, cold bool) (seedbed.Job, error) {
+	var m client.Move
+	if i.State == seedbed.InstanceRunning {
+		if m.Method = "live"; cold || i.System.MigrationMethod == "shutdown" {
+			m.Method = "cold"
+		}
+	}
+	in := api.In(i.Project)
+	receipt, err := in.MigrateInstance(ctx, i.Name, m)
+	if err != nil {
+		return seedbed.Job{}, err
+	}
+	job, err := in.WaitJob(ctx, string(receipt.Job), nil)
+	if err == nil && job.State != seedbed.JobSucceeded {
+		err = fmt.Errorf("it is still there: %s (seedbed job show %s)", strings.TrimSpace(job.Error), job.ID.Short())
+	}
+	return job, err
+}

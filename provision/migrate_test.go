@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -191,5 +192,40 @@ func TestMigrateVolumeMissing(t *testing.T) {
 	if !strings.Contains(job.Error, "is the pool the same storage on both nodes?") {
 		t.Errorf("job: %s", job.Error)
 	}
+	l.isOn(testNode, seedbed.DomainRunning)
+}
+
+// TestMigrateFails has the hypervisors fail before and after the guest has left: it is on one of the two nodes then, and nothing is
+// left on the other. One that cannot be started there is back here.
+func TestMigrateFails(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for point, node := range map[drivertest.Point]string{drivertest.Before: testNode, drivertest.After: otherNode} {
+		l := newLab(t).withProfile(seedbed.ReadyMetadata)
+		l.withOther(true)
+		l.made()
+		l.hv.Fail(func(_ context.Context, effect string, at drivertest.Point) error {
+			if effect == "MigrateDomain" && at == point {
+				return boom
+			}
+			return nil
+		})
+		want := seedbed.JobSucceeded
+		if node == testNode {
+			want = seedbed.JobRolledBack
+		}
+		l.runUntil(l.migrate(map[string]any{"method": "live"}), want)
+		l.isOn(node, seedbed.DomainRunning)
+	}
+	l := newLab(t).withProfile(seedbed.ReadyMetadata)
+	f := l.withOther(true)
+	l.made()
+	f.hosts[otherNode].hv.Fail(func(_ context.Context, effect string, _ drivertest.Point) error {
+		if effect == "StartDomain" {
+			return boom
+		}
+		return nil
+	})
+	l.runUntil(l.migrate(map[string]any{"method": "cold"}), seedbed.JobRolledBack)
 	l.isOn(testNode, seedbed.DomainRunning)
 }

@@ -230,7 +230,10 @@ func (d *Driver) migrate(ctx context.Context, conn *lv.Connect, m seedbed.Migrat
 	if err != nil {
 		return err
 	}
-	return dom.SetAutostart(false) // else it would start here with the host, until it is undefined
+	if err := dom.SetAutostart(false); err != nil { // it would start here with the host, until it is undefined
+		d.cfg.Log.WarnContext(ctx, "a domain that has left would start with the host", "domain", m.ID, "error", err)
+	}
+	return nil
 }
 
 // move runs one migration. If ctx ends, it is aborted.

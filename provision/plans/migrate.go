@@ -305,17 +305,24 @@ func (t *task) carry(ctx context.Context, from, to string) error {
 			effects.OnProgress(t.percent("migrating")))
 		return err
 	})
-	if err != nil {
+	if err != nil && engine.Unavailable(err) {
 		return fmt.Errorf("migrate domain %s to node %s: %w", t.Job.Subject, to, err)
 	}
-	if there, err = t.activeAt(ctx, to); err == nil && there == "" {
-		err = seedbed.Errorf(seedbed.ErrConflict, "domain %s was migrated to node %s, and does not run there", t.Job.Subject, to)
-	}
-	if err != nil {
+	left := err // the hypervisor may have failed only in the end
+	if here, err = t.activeAt(ctx, from); err != nil {
 		return err
 	}
-	t.Event("info", 100, "the guest runs on node %s", to)
-	return nil
+	if there, err = t.activeAt(ctx, to); err != nil {
+		return err
+	}
+	switch {
+	case there != "" && here == "":
+		t.Event("info", 100, "the guest runs on node %s", to)
+		return nil
+	case left != nil:
+		return fmt.Errorf("migrate domain %s to node %s: %w", t.Job.Subject, to, left)
+	}
+	return seedbed.Errorf(seedbed.ErrConflict, "domain %s was migrated to node %s, and does not run there", t.Job.Subject, to)
 }
 
 // migrationTo returns how a node takes guests that run, as it reported it.

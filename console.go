@@ -1,6 +1,7 @@
 package seedbed
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -175,4 +176,22 @@ func (f GuestFile) Check() error {
 		return err
 	}
 	return checkGuestPath(f.Path)
+}
+
+// HostKeyField is the field of a report that has the public Ed25519 key of the guest's SSH server, as cloud-init names it.
+const HostKeyField = "pub_key_ed25519"
+
+// HostKey returns a public Ed25519 key of an SSH server without its comment, as a known_hosts file has it (RFC 8709). It is empty
+// if text is no such key.
+func HostKey(text string) string {
+	const kind, size = "ssh-ed25519", 4 + 11 + 4 + 32 // lengths, name and key
+	words := strings.Fields(text)
+	if len(words) < 2 || words[0] != kind {
+		return ""
+	}
+	key, err := base64.StdEncoding.Strict().DecodeString(words[1])
+	if err != nil || len(key) != size || string(key[4:4+len(kind)]) != kind {
+		return ""
+	}
+	return kind + " " + words[1]
 }

@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"seedbed"
@@ -136,4 +137,12 @@ func TestAdoptRefused(t *testing.T) {
 	l.want("a MAC address in use", err, seedbed.ErrExists)
 	_, err = l.intake.Forget(ctx, seedbed.InDefault("absent"), usual)
 	l.want("forget what is not there", err, seedbed.ErrNotFound)
+}
+
+// defined checks that the instance's domain exists, whatever its state.
+func (l *lab) defined(inst seedbed.Instance) {
+	l.t.Helper()
+	if spec, there := l.hv.Spec(inst.ID); !there || len(spec.Disks) != 1 {
+		l.t.Errorf("domain %s", fmt.Sprint(spec, there))
+	}
 }

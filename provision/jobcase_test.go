@@ -398,11 +398,3 @@ var (
 		}},
 	}
 )
-
-// defined checks that the instance's domain exists, whatever its state.
-func (l *lab) defined(inst seedbed.Instance) {
-	l.t.Helper()
-	if spec, there := l.hv.Spec(inst.ID); !there || len(spec.Disks) != 1 {
-		l.t.Errorf("domain %s", fmt.Sprint(spec, there))
-	}
-}

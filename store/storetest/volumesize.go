@@ -336,3 +336,30 @@ func testHardware(b *bench) {
 	b.remove(i.ID)
 	b.must(removal("one"))
 }
+
+func testVolumeRenamed(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	changes := func(what string, do func()) {
+		b.Helper()
+		was := get(b.Instance(ctx, i.ID))(b).Revision
+		do()
+		if now := get(b.Instance(ctx, i.ID))(b).Revision; now <= was {
+			b.Errorf("revision %d after %d, though a volume is %s", now, was, what)
+		}
+	}
+	b.volume("data")
+	changes("promised", func() { get(b.Accept(ctx, attachmentOf(seedbed.JobAttach, i.ID, "data", true)))(b) })
+	changes("renamed", func() { get(b.RenameVolume(ctx, seedbed.DefaultProject, "data", "archive"))(b) })
+	ref := b.claimRef()
+	b.must(b.Step(ctx, ref, seedbed.Step{Next: "attach", Total: 2}))
+	b.must(b.Undo(ctx, ref, "no"))
+	changes("free", func() { b.must(b.Finish(ctx, ref, seedbed.JobResult{State: seedbed.JobRolledBack, Error: "no"})) })
+	_, err := b.RenameVolume(ctx, seedbed.DefaultProject, i.Volumes[0].Name, "root")
+	b.want(err, seedbed.ErrConflict, `disk 0 of instance "web1"`)
+	get(b.Accept(ctx, volumeRemoveOf("archive")))(b)
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no answer"}))
+	_, err = b.RenameVolume(ctx, seedbed.DefaultProject, "archive", "data")
+	b.want(err, seedbed.ErrConflict, "remove it again (seedbed volume remove archive)")
+}

@@ -256,6 +256,14 @@ type DomainCopy struct {
 	Variables []byte `json:"variables,omitempty"`
 	// Console is the end of its console.
 	Console []byte `json:"console,omitempty"`
+	// Dirs are those of the node that it is from.
+	Dirs HostDirs `json:"dirs,omitzero"`
+}
+
+// HostDirs are directories of a node that definitions of domains name. They may differ between nodes.
+type HostDirs struct {
+	Console string `json:"console_dir,omitempty"`
+	CDROM   string `json:"cdrom_dir,omitempty"`
 }
 
 // The bounds of a DomainCopy. A call to a worker has room for no more.
@@ -278,6 +286,8 @@ type MigrationTarget struct {
 	Data string `json:"data,omitempty"`
 	// TLS is true if the memory of guests is encrypted on its way (migrate_tls_x509_cert_dir in qemu.conf).
 	TLS bool `json:"tls,omitempty"`
+	// Dirs are the directories of the node.
+	Dirs HostDirs `json:"dirs,omitzero"`
 }
 
 // DomainState is the state of a domain as the hypervisor reports it.

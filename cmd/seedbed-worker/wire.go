@@ -75,7 +75,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 	server := worker.New(worker.Config{Node: c.Node, Pools: pools, Hypervisor: hypervisor, Scripts: runner, Privileged: c.Scripts.Privileged,
 		Address:   func() (netip.Addr, int, error) { return netcfg.NodeAddress(c.Network.Address) },
 		Tunnel:    tunnel(c),
-		Migration: seedbed.MigrationTarget{URI: c.Libvirt.Migration.URI, Data: c.Libvirt.Migration.DataURI, TLS: c.Libvirt.Migration.TLS},
+		Migration: migration(c),
 		Probe:     probe.Used,
 		Hooks:     hookScripts(c, log), Checks: checks, Log: log})
 	health, err := run.ListenLoopback(ctx, c.Worker.Listen)
@@ -92,6 +92,16 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 	group.Add("watchdog", run.Watchdog(log, func(context.Context) error { return nil }))
 	log.Info("listening", "effects", c.Worker.Socket, "cluster", c.Worker.ClusterListen, "health", c.Worker.Listen)
 	return group.Run(ctx)
+}
+
+// migration returns how guests that run come to this host; the zero value if they do not.
+func migration(c config.Config) seedbed.MigrationTarget {
+	m := c.Libvirt.Migration
+	if m.URI == "" {
+		return seedbed.MigrationTarget{}
+	}
+	return seedbed.MigrationTarget{URI: m.URI, Data: m.DataURI, TLS: m.TLS,
+		Dirs: seedbed.HostDirs{Console: c.Libvirt.ConsoleDir, CDROM: c.Libvirt.CDROMDir}}
 }
 
 // tunnel returns what finds the key that the guest plane of this host has made, or nil if overlays are not encrypted.

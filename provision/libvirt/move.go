@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	lv "libvirt.org/go/libvirt"
@@ -16,6 +17,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/cgate"
+	"seedbed/provision/seed"
 )
 
 const (
@@ -53,9 +55,27 @@ func (d *Driver) CopyDomain(ctx context.Context, id seedbed.InstanceID) (seedbed
 		if c.Variables, err = variables(c.XML); err != nil {
 			return c, err
 		}
+		c.Dirs = d.dirs()
 		c.Console, err = consoleTail(d.cfg.ConsoleDir, id, seedbed.MaxConsoleCopy)
 		return c, err
 	})
+}
+
+// dirs returns the directories of this host that definitions name.
+func (d *Driver) dirs() seedbed.HostDirs {
+	return seedbed.HostDirs{Console: d.cfg.ConsoleDir, CDROM: d.cfg.CDROMDir}
+}
+
+// relocated returns the definition of a domain of a host with the directories from, for one with the directories to.
+func relocated(doc string, id seedbed.InstanceID, from, to seedbed.HostDirs) string {
+	var pairs []string
+	if from.Console != "" && to.Console != "" {
+		pairs = append(pairs, consoleLog(from.Console, id), consoleLog(to.Console, id))
+	}
+	if from.CDROM != "" && to.CDROM != "" {
+		pairs = append(pairs, seed.Path(from.CDROM, id), seed.Path(to.CDROM, id))
+	}
+	return strings.NewReplacer(pairs...).Replace(doc)
 }
 
 // variablesAt returns the file with the variables of a domain's UEFI firmware, or "".
@@ -96,6 +116,7 @@ func variables(doc string) ([]byte, error) {
 // ReceiveDomain implements worker.Mover.
 func (d *Driver) ReceiveDomain(ctx context.Context, c seedbed.DomainCopy) error {
 	return d.do(ctx, "receive domain "+string(c.ID), c.ID, func(_ context.Context, conn *lv.Connect) error {
+		c.XML = relocated(c.XML, c.ID, c.Dirs, d.dirs())
 		spec, err := specOfCopy(c)
 		if err != nil {
 			return err
@@ -215,17 +236,21 @@ func (d *Driver) migrate(ctx context.Context, conn *lv.Connect, m seedbed.Migrat
 	case state != lv.DOMAIN_RUNNING && state != lv.DOMAIN_BLOCKED && state != lv.DOMAIN_PAUSED:
 		return seedbed.Errorf(seedbed.ErrConflict, "domain %s does not run, so it cannot be migrated", m.ID)
 	}
+	params := &lv.DomainMigrateParameters{URI: m.Data, URISet: m.Data != ""}
+	if err := d.relocate(dom, m, params); err != nil {
+		return err
+	}
 	flags := lv.MIGRATE_LIVE | lv.MIGRATE_PEER2PEER | lv.MIGRATE_PERSIST_DEST | lv.MIGRATE_AUTO_CONVERGE | lv.MIGRATE_ABORT_ON_ERROR
 	if m.TLS {
 		flags |= lv.MIGRATE_TLS
 	}
-	err = move(ctx, dom, m, tag, flags, progress)
+	err = move(ctx, dom, m.URI, params, tag, flags, progress)
 	if has(err, lv.ERR_MIGRATE_UNSAFE) {
 		// libvirt does not know that the file system is shared; the pools are, and QEMU drops what its host has cached of their files.
 		if err := d.inPools(dom); err != nil {
 			return err
 		}
-		err = move(ctx, dom, m, tag, flags|lv.MIGRATE_UNSAFE, progress)
+		err = move(ctx, dom, m.URI, params, tag, flags|lv.MIGRATE_UNSAFE, progress)
 	}
 	if err != nil {
 		return err
@@ -236,13 +261,31 @@ func (d *Driver) migrate(ctx context.Context, conn *lv.Connect, m seedbed.Migrat
 	return nil
 }
 
+// relocate has the domain defined and run on the other host with the directories of that.
+func (d *Driver) relocate(dom *lv.Domain, m seedbed.Migration, params *lv.DomainMigrateParameters) error {
+	runs, err := dom.GetXMLDesc(lv.DOMAIN_XML_SECURE | lv.DOMAIN_XML_MIGRATABLE)
+	if err != nil {
+		return err
+	}
+	defined, err := dom.GetXMLDesc(whole)
+	if err != nil {
+		return err
+	}
+	if dest := relocated(runs, m.ID, d.dirs(), m.Dirs); dest != runs {
+		params.DestXML, params.DestXMLSet = dest, true
+	}
+	if dest := relocated(defined, m.ID, d.dirs(), m.Dirs); dest != defined {
+		params.PersistXML, params.PersistXMLSet = dest, true
+	}
+	return nil
+}
+
 // move runs one migration. If ctx ends, it is aborted.
-func move(
-	ctx context.Context, dom *lv.Domain, m seedbed.Migration, tag Tag, flags lv.DomainMigrateFlags, progress func(seedbed.Progress),
+func move(ctx context.Context, dom *lv.Domain, uri string, params *lv.DomainMigrateParameters, tag Tag, flags lv.DomainMigrateFlags,
+	progress func(seedbed.Progress),
 ) error {
-	params := &lv.DomainMigrateParameters{URI: m.Data, URISet: m.Data != ""}
 	done := make(chan error, 1)
-	go func() { done <- dom.MigrateToURI3(m.URI, params, flags) }()
+	go func() { done <- dom.MigrateToURI3(uri, params, flags) }()
 	tick := time.NewTicker(moveTick)
 	defer tick.Stop()
 	ended := ctx.Done()

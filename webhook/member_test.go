@@ -32,7 +32,7 @@ func TestJobOptions(t *testing.T) {
 		"after":             {"create", `, "after": "0193c7f2"`, func(r *seedbed.Request) { r.After = "0193c7f2" }},
 		"held":              {"create", `, "hold": true, "protected": false`, func(r *seedbed.Request) { r.Hold, r.Protected = &yes, &no }},
 		"placed":            {"create", `, "node": "hv2"`, func(r *seedbed.Request) { r.Node = "hv2" }},
-		"migrated":          {"migrate", `, "node": "hv2"`, func(r *seedbed.Request) { r.Node = "hv2" }},
+		"migrated":          {"migrate", `, "node": "hv2"`, func(r *seedbed.Request) { r.Action, r.Node = "migrate", "hv2" }},
 		"nothing said":      {"create", `, "hold": null, "priority": null, "on_failure": null, "after": null`, func(*seedbed.Request) {}},
 		"plan": {"plan", `, "hold": true, "on_failure": "keep"`, func(r *seedbed.Request) {
 			r.Action, r.Hold,

@@ -18,8 +18,9 @@ token=$(printf 'PUT /latest/api/token HTTP/1.1\r\nHost: 169.254.169.254\r\n%s\r\
 	'X-aws-ec2-metadata-token-ttl-seconds: 21600' | timeout 10 nc 169.254.169.254 80 | tail -n 1)
 echo "SEEDBED token $token"
 n=0
+imds=http://169.254.169.254/latest/meta-data
 while sleep 1; do
-	name=$(wget -q -O - --header "X-aws-ec2-metadata-token: $token" http://169.254.169.254/latest/meta-data/local-hostname) || continue
+	name=$(timeout 5 wget -q -O - --header "X-aws-ec2-metadata-token: $token" $imds/local-hostname) || continue
 	n=$((n+1))
 	echo "SEEDBED $name $n"
 done &

@@ -162,10 +162,10 @@ func TestPlacedIntake(t *testing.T) {
 	if err != nil || image.Node != "hv1" {
 		t.Errorf("the image is of %q, %v", image.Node, err)
 	}
-	// Everything else is done to an instance on its own node.
+	// Everything else, but a migration, is done to an instance on its own node.
 	for _, action := range []string{seedbed.DoStart, seedbed.DoStop, seedbed.DoReboot, seedbed.DoRemove, seedbed.DoRebuild} {
 		_, err := in.Submit(ctx, seedbed.Request{Action: action, Name: "web2", Node: "hv2"}, nil)
-		if !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "an instance stays where it is") {
+		if !errors.Is(err, seedbed.ErrInvalid) || !strings.Contains(err.Error(), "only migrate takes an instance to another one") {
 			t.Errorf("%s on another node: %v", action, err)
 		}
 	}

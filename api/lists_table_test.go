@@ -106,7 +106,7 @@ var selections = []struct {
 	{"/addresses?state=x", -1},
 	{"/networks?name=def", 1}, {"/networks?name=-", -1},
 	{"/leases?instance=web1", 1}, {"/leases?instance=none", -1}, {"/leases?instance=_", -1},
-	{"/nodes?state=cordoned", 0}, {"/nodes?state=away", 1}, {"/nodes?state=ready", 1}, {"/nodes?name=hv", 1}, {"/nodes?state=on", -1},
+	{"/nodes?state=cordoned", 0}, {"/nodes?state=away", 1}, {"/nodes?state=ready", 2}, {"/nodes?name=hv", 2}, {"/nodes?state=on", -1},
 	{"/tokens?role=viewer", 1}, {"/tokens?role=operator", 1}, {"/tokens?name=r", 1}, {"/tokens?role=boss", -1},
 	{"/images?state=active&name=spare", 1}, {"/images?state=importing", 0}, {"/images?pool=none", 0}, {"/images?node=none", 0},
 	{"/volumes?state=free", 1}, {"/volumes?state=attached", 2}, {"/volumes?instance=web1", 1}, {"/volumes?pool=none", 0},

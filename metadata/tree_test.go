@@ -58,7 +58,7 @@ func guestC() seedbed.Guest {
 	g.NICs[0].Floating = netip.MustParseAddr("203.0.113.16")
 	g.NICs[0].Secondary = []netip.Addr{netip.MustParseAddr("10.99.0.40"), netip.MustParseAddr("10.99.0.41")}
 	g.Options = seedbed.MetadataOptions{Tags: seedbed.MetadataDisabled, InstanceID: seedbed.InstanceIDUUID, TargetState: "Warmed:Running"}
-	g.Action, g.Password = seedbed.ActionShutdown, "posted=="
+	g.Action, g.Password, g.Arriving = seedbed.ActionShutdown, "posted==", true
 	g.Spot = &seedbed.Spot{Action: "terminate", Time: at, Rebalance: at.Add(-time.Hour)}
 	g.Expiry = &seedbed.Expiry{Time: at.Add(time.Hour), Action: seedbed.ExpiryRemove}
 	g.Maintenance = []seedbed.Maintenance{

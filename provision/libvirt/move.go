@@ -209,7 +209,8 @@ func (d *Driver) MigrateDomain(ctx context.Context, m seedbed.Migration, progres
 	// The caller's end ends the migration, and that takes a moment.
 	outer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(abortTime, cancel) })()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(abortTime, cancel) })
+	defer stop()
 	what := "migrate domain " + string(m.ID)
 	_, err := cgate.Through(outer, d.moves, what, string(m.ID), func(outer context.Context) (struct{}, error) {
 		return connected(outer, d, what, func(_ context.Context, conn *lv.Connect) (struct{}, error) {

@@ -81,36 +81,18 @@ func forced(j seedbed.Job) (bool, error) {
 	return spec.Force, err
 }
 
-// noteWas records the instance's state in the input of a job that may have to restore it.
+// noteWas records the instance's state in the input of a job that may have to restore it: as the member was of its PowerSpec.
 func noteWas(j *seedbed.Job, was seedbed.InstanceState) (err error) {
 	switch j.Kind {
-	case seedbed.JobStop, seedbed.JobReboot:
-		var spec seedbed.PowerSpec
-		if err := readSpec(*j, &spec); err != nil {
-			return err
-		}
-		spec.Was = was
-		j.Spec, err = json.Marshal(spec)
-	case seedbed.JobSnapshotRestore:
-		var spec seedbed.SnapshotRestore
-		if err := readSpec(*j, &spec); err != nil {
-			return err
-		}
-		spec.Was = was
-		j.Spec, err = json.Marshal(spec)
-	case seedbed.JobMigrate:
-		var spec seedbed.MigrateSpec
-		if err := readSpec(*j, &spec); err != nil {
-			return err
-		}
-		spec.Was = was
-		j.Spec, err = json.Marshal(spec)
-	case seedbed.JobRebuild:
-		var spec seedbed.RebuildSpec
-		if err := readSpec(*j, &spec); err != nil {
-			return err
-		}
-		spec.Was = was
+	case seedbed.JobStop, seedbed.JobReboot, seedbed.JobSnapshotRestore, seedbed.JobMigrate, seedbed.JobRebuild:
+	default:
+		return nil
+	}
+	spec := map[string]json.RawMessage{}
+	if err := readSpec(*j, &spec); err != nil {
+		return err
+	}
+	if spec["was"], err = json.Marshal(was); err == nil {
 		j.Spec, err = json.Marshal(spec)
 	}
 	return err

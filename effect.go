@@ -250,8 +250,6 @@ type DomainCopy struct {
 	ID InstanceID `json:"id"`
 	// XML is its definition, with its passwords, as it is at the next start.
 	XML string `json:"xml"`
-	// Autostart is true if it starts with the hypervisor.
-	Autostart bool `json:"autostart,omitempty"`
 	// Variables are the variables of its UEFI firmware; nil if it has none.
 	Variables []byte `json:"variables,omitempty"`
 	// Console is the end of its console.

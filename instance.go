@@ -190,6 +190,24 @@ func (e Expiry) Event(id InstanceID) Maintenance {
 	return m
 }
 
+// The ways in which a guest that runs goes to another node.
+const (
+	MigrateLive = "live" // it keeps running
+	MigrateCold = "cold" // it is switched off, and started there
+)
+
+// LeavesBy returns in which way an instance goes to another node unless another one is asked for: MigrateCold if its template says so or
+// cold is set, and nothing if it does not run.
+func (i Instance) LeavesBy(cold bool) string {
+	switch {
+	case i.State != InstanceRunning:
+		return ""
+	case cold || i.System.MigrationMethod == "shutdown":
+		return MigrateCold
+	}
+	return MigrateLive
+}
+
 // Volume is one disk of an instance.
 type Volume struct {
 	// Name is unique in its pool: the UUID of the instance and the index of the disk, and for a

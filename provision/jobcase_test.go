@@ -229,7 +229,7 @@ var (
 			l.made()
 			return caseJob{l.ask(seedbed.DoReboot, nil), func() { l.up("web1") }, func() { l.up("web1") }}
 		}},
-		{"migrate off", seedbed.Job{Kind: seedbed.JobMigrate}, func(l *lab) caseJob {
+		{"migrate off", seedbed.Job{Kind: seedbed.JobMigrate, Spec: inputOf(movedOff)}, func(l *lab) caseJob {
 			l.withOther(true)
 			l.stopped()
 			return caseJob{l.migrate(nil), func() { l.isOn(otherNode, seedbed.DomainOff) }, func() { l.isOn(testNode, seedbed.DomainOff) }}

@@ -240,7 +240,7 @@ func TestBootFrom(t *testing.T) {
 		}
 		l.runUntil(l.remove("web1"), seedbed.JobSucceeded)
 	}
-	for _, wrong := range []any{"cdrom", "", 1} {
+	for _, wrong := range []any{"floppy", "", 1} {
 		_, err := l.intake.Submit(ctx, seedbed.Request{
 			Action: seedbed.DoCreate, Name: "web1", Profile: "small", Params: map[string]any{"boot_from": wrong}}, nil)
 		l.want("a wrong value", err, seedbed.ErrInvalid)

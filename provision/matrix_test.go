@@ -197,11 +197,14 @@ func TestKillMatrix(t *testing.T) {
 
 // planInputs are the inputs of jobs whose plans may depend on a part of them.
 var planInputs = []any{
-	seedbed.ScriptedSpec{}, seedbed.RebuildSpec{}, seedbed.PowerSpec{}, seedbed.MigrateSpec{}, seedbed.ResizeSpec{}, seedbed.ImportSpec{},
-	seedbed.OVAJob{}, seedbed.AdoptSpec{}, seedbed.SnapshotJob{}, seedbed.SnapshotRestore{},
+	seedbed.ScriptedSpec{}, seedbed.RebuildSpec{}, seedbed.PowerSpec{}, seedbed.MigrateSpec{}, movedOff, seedbed.ResizeSpec{},
+	seedbed.ImportSpec{}, seedbed.OVAJob{}, seedbed.AdoptSpec{}, seedbed.SnapshotJob{}, seedbed.SnapshotRestore{},
 	seedbed.SnapshotRestore{PowerSpec: seedbed.PowerSpec{Was: seedbed.InstanceStopped}},
 	seedbed.ImageRemoval{}, seedbed.VolumeJob{}, seedbed.Removal{}, seedbed.NICJob{},
 }
+
+// movedOff is the input of a job that takes an instance which is off to another node.
+var movedOff = seedbed.MigrateSpec{PowerSpec: seedbed.PowerSpec{Was: seedbed.InstanceStopped}}
 
 // inputs returns an input with all combinations of its switches.
 func inputs(of any) (all []json.RawMessage) {

@@ -229,3 +229,48 @@ func TestMigrateFails(t *testing.T) {
 	l.runUntil(l.migrate(map[string]any{"method": "cold"}), seedbed.JobRolledBack)
 	l.isOn(testNode, seedbed.DomainRunning)
 }
+
+// TestMigrateAutostart checks that a domain which starts with its node does so on the node of its instance alone.
+func TestMigrateAutostart(t *testing.T) {
+	t.Parallel()
+	yes := true
+	l := newLab(t).withProfile(seedbed.ReadyMetadata)
+	f := l.withOther(true)
+	l.made()
+	l.runUntil(l.set(seedbed.HardwareChange{Autostart: &yes}), seedbed.JobSucceeded)
+	id := l.byName("web1").ID
+	starts := func(node string) bool {
+		spec, there := f.hosts[node].hv.Spec(id)
+		return there && spec.System != nil && spec.System.Autostart
+	}
+	fails := ""
+	for node, h := range f.hosts {
+		h.hv.Fail(func(_ context.Context, effect string, at drivertest.Point) error {
+			if starts(testNode) && starts(otherNode) {
+				t.Errorf("at %s, the domain starts with both nodes", effect)
+			}
+			if effect == fails && at == drivertest.Before && (node == otherNode || effect != "StartDomain") {
+				return errors.New("boom")
+			}
+			return nil
+		})
+	}
+	isOn := func(node string) {
+		t.Helper()
+		if l.byName("web1").Node != node || !starts(node) || starts(testNode) == starts(otherNode) {
+			t.Errorf("the domain starts with %s: %v, with %s: %v; want it to start with %s", testNode, starts(testNode),
+				otherNode, starts(otherNode), node)
+		}
+	}
+	fails = "MigrateDomain"
+	l.runUntil(l.migrate(map[string]any{"method": "live"}), seedbed.JobRolledBack)
+	isOn(testNode)
+	fails = "StartDomain"
+	l.runUntil(l.migrate(map[string]any{"method": "cold"}), seedbed.JobRolledBack)
+	fails = ""
+	isOn(testNode)
+	l.runUntil(l.migrate(map[string]any{"method": "live"}), seedbed.JobSucceeded)
+	isOn(otherNode)
+	l.runUntil(l.migrate(map[string]any{"method": "cold", "back": true}), seedbed.JobSucceeded)
+	isOn(testNode)
+}

@@ -49,12 +49,17 @@ func (db *DB) UndoAgain(ctx context.Context, id seedbed.JobID, checks ...func(se
 	return j, err
 }
 
+// laterJob returns the last job on the same instance that was accepted after j, or none.
+func laterJob(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) (seedbed.Job, error) {
+	return sqldb.One(ctx, tx, jobs.ScanJob, nil,
+		`SELECT `+jobs.JobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND (created > $3 OR created = $3 AND id > $2)
+		ORDER BY created DESC, id DESC LIMIT 1`, j.Instance, j.ID, sqldb.Micros(j.Created))
+}
+
 // undoable returns an error if undoing the job could remove what now belongs to another.
 func undoable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	if j.Instance != "" {
-		later, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
-			`SELECT `+jobs.JobColumns+` FROM job WHERE instance = $1 AND id <> $2 AND (created > $3 OR created = $3 AND id > $2)
-			ORDER BY created DESC, id DESC LIMIT 1`, j.Instance, j.ID, sqldb.Micros(j.Created))
+		later, err := laterJob(ctx, tx, j)
 		if err == nil && later.ID != "" && later.State.Terminal() {
 			err = sqldb.OrConflict(nil, "%s job %s has worked on instance %q since: what job %s left behind is no longer removed",
 				later.Kind, later.ID.Short(), j.Subject, j.ID.Short())

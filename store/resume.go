@@ -93,6 +93,13 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 		return resumableRebuild(ctx, tx, j)
 	case j.Kind == seedbed.JobMigrate:
 		return resumableMigrate(ctx, tx, j)
+	case j.Kind == seedbed.JobSnapshotRestore:
+		later, err := laterJob(ctx, tx, j)
+		if err == nil && later.ID != "" { // the former content that the job has kept may be old
+			err = seedbed.Errorf(seedbed.ErrConflict, "%s job %s has worked on instance %q since: restore the snapshot by a new job",
+				later.Kind, later.ID.Short(), j.Subject)
+		}
+		return err
 	case j.Kind == seedbed.JobAttach || j.Kind == seedbed.JobDetach || changesVolume(j.Kind):
 		return resumableAttachment(ctx, tx, j, missing)
 	case j.Kind.OfNIC():

@@ -30,12 +30,18 @@ func copySize(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, v seedbed.Projec
 	return cmp.Or(v.Size, from.Size), from.CheckCopy(v.Pool, v.Size)
 }
 
-// sourceOf returns a volume that is to be copied, and locks one of a project.
+// sourceOf returns a volume that is to be copied, and locks it, or the instance whose disk it is. No job may work on that.
 func sourceOf(ctx context.Context, tx *sqldb.Tx, s seedbed.VolumeSource) (v seedbed.ProjectVolume, err error) {
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "volume %q no longer exists", s.Name)
 	if s.ID != "" {
 		v, err = instances.LockVolumeOf(ctx, tx, s.ID, missing)
 		v.Name = s.Name
+		return v, err
+	}
+	if err := sqldb.Exec(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, s.Owner); err != nil {
+		return v, err
+	}
+	if err := idle(ctx, tx, s.Owner); err != nil {
 		return v, err
 	}
 	inst, err := instances.ReadOne(ctx, tx, s.Owner)

@@ -50,7 +50,8 @@ func (r *Server) DryRun(ctx context.Context, h seedbed.Hook, s seedbed.SampleDel
 		if t.Network = c.after; err != nil {
 			t.Network, t.Problem = nil, err.Error()
 		}
-	case makes(req.Action), ofNIC(req.Action), ofVolume(req.Action), seedbed.SnapshotActions()[req.Action] != "":
+	case makes(req.Action), req.Action == seedbed.DoMigrate, ofNIC(req.Action), ofVolume(req.Action),
+		seedbed.SnapshotActions()[req.Action] != "":
 		plan, err := r.Intake.Plan(ctx, req.Request)
 		if err != nil {
 			return t, err

@@ -60,7 +60,7 @@ func describe(p payload, into any) error {
 }
 
 // allowsVolume returns ErrForbidden for a request about a volume that the hook may not make. One that is limited to profiles makes no
-// clones and copies, and attaches to, or detaches from, instances of these profiles.
+// clones and copies, changes none, and attaches to, or detaches from, instances of these profiles.
 func allowsVolume(hook seedbed.Hook, req seedbed.Request) error {
 	keep := req.Volume.Attach.Keep
 	switch {
@@ -70,6 +70,9 @@ func allowsVolume(hook seedbed.Hook, req seedbed.Request) error {
 		return nil
 	case req.Volume.Add.Image+req.Volume.Add.From != "":
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow an image or a copy: expected a size")
+	case req.Action == seedbed.DoVolumeResize || req.Action == seedbed.DoVolumeSet:
+		return seedbed.Errorf(seedbed.ErrForbidden,
+			"the hook does not allow all profiles, and the volume may be that of any instance: only a hook without profiles changes volumes")
 	case req.Action == seedbed.DoVolumeDetach && req.Volume.Attach.Instance == "":
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow all profiles: expected the instance that has the volume")
 	}

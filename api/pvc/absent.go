@@ -34,7 +34,6 @@ var absences = []absent{
 	{"POST", "/vm", "A VM is not defined by its XML: make one with \"pvc provisioner create\" or \"seedbed create\", " +
 		"or take over a libvirt domain with \"seedbed vm adopt\"."},
 	{"POST", "/vm/*", notByXML},
-	{"POST", "/vm/*/node", "VMs are not moved between nodes: remove the VM, and make it on another node with \"seedbed create --node\"."},
 	{"POST", "/vm/*/tags", "Tags are changed with \"seedbed vm tag VM KEY=VALUE\", and removed with \"seedbed vm tag VM KEY-\"."},
 	{"POST", "/vm/*/rename", "A VM keeps its name, which its guest has as host name: make another VM with \"seedbed create\"."},
 	{"POST", "/vm/*/locks", "Locks of volumes are not flushed here: start the VM with \"pvc vm start\". " +
@@ -43,8 +42,8 @@ var absences = []absent{
 	{"", "/vm/*/backup/**", "VMs are not exported: " + ofSnapshots},
 	{"", "/vm/*/restore/**", "VMs are not restored from exports: " + ofSnapshots},
 	{"", "/vm/*/mirror/**", "VMs are not mirrored to other clusters: make a VM with \"seedbed create\" on each."},
-	{"POST", "/node/*/domain-state", "Use \"seedbed node cordon\" and \"seedbed node uncordon\": " +
-		"they exclude a node from the placement of new VMs, and include it. VMs that run stay where they are."},
+	{"POST", "/node/*/domain-state", "Use \"seedbed node drain\", which takes the VMs of a node to others and keeps new ones away, " +
+		"and \"seedbed node uncordon\", which lets them come again."},
 	{"POST", "/node/*/coordinator-state", "Nodes have no coordinator state that could be set: every seedbedd answers."},
 	{"", "/node/*/log", "Logs are in the journal of each host: \"journalctl -u seedbed-worker -u seedbed-metadata\" there."},
 	{"POST DELETE", "/storage/ceph/volume/*/*/clone/**", ofVolumes},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,10 +166,13 @@ func (r *router) setVMNode(ctx context.Context, c *fiber.Ctx, f *fields, o seedb
 		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' has been previously migrated.", i.Name)
 	case action == "unmigrate" && i.Home == "":
 		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' has not been previously migrated.", i.Name)
-	case node == i.Node:
-		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' is already running on node '%s'.", i.Name, seedbed.Clip(node))
 	case action == "unmigrate":
 		node = ""
+	case node == i.Node:
+		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' is already running on node '%s'.", i.Name, seedbed.Clip(node))
+	case node != "" && len(i.System.NodeLimit) > 0 && !slices.Contains(i.System.NodeLimit, node):
+		return refused(fiber.StatusBadRequest, "ERROR: Specified node '%s' is not in the allowed list of nodes for VM '%s'.",
+			seedbed.Clip(node), i.Name)
 	case node != "":
 		if _, err := r.Store.Node(ctx, node); errors.Is(err, seedbed.ErrNotFound) {
 			return refused(fiber.StatusBadRequest, "ERROR: Specified node '%s' is invalid.", seedbed.Clip(node))
@@ -178,11 +182,8 @@ func (r *router) setVMNode(ctx context.Context, c *fiber.Ctx, f *fields, o seedb
 	if params == nil {
 		params = map[string]any{}
 	}
-	if i.State == seedbed.InstanceRunning {
-		params["method"] = "live"
-		if i.System.MigrationMethod == "shutdown" && !live {
-			params["method"] = "cold"
-		}
+	if params["method"] = i.LeavesBy(false); live && params["method"] != "" {
+		params["method"] = seedbed.MigrateLive
 	}
 	receipt, err := r.Intake.Submit(ctx, seedbed.Request{
 		Action: seedbed.DoMigrate, Project: i.Project, Name: i.Name, Node: node, Params: params, JobOptions: o,

@@ -61,3 +61,13 @@ func TestCheckSSHKey(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryHookActionIsNeeded checks that a hook asks for nothing that its maker may not do.
+func TestEveryHookActionIsNeeded(t *testing.T) {
+	t.Parallel()
+	for _, do := range seedbed.Actions() {
+		if len(needed[do]) == 0 {
+			t.Errorf("a hook that may ask for %s needs no action: add a row to needed", do)
+		}
+	}
+}

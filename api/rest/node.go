@@ -142,6 +142,9 @@ func (r *router) usage(ctx context.Context, c *fiber.Ctx) (err error) {
 	answer := wire.Usage{Nodes: []wire.NodeUsage{}}
 	for _, n := range r.Usage(ctx, slices.Sorted(maps.Keys(nodes))) {
 		of := wire.NodeUsage{Node: n.Node, At: n.At, Problem: n.Problem, Instances: []wire.InstanceUsage{}}
+		if n.Problem != "" && !server.CallerOf(c).Home {
+			of.Problem = server.Unavailable
+		}
 		for _, d := range n.Domains {
 			if i, ok := byID[d.ID]; ok && i.Node == n.Node {
 				of.Instances = append(of.Instances, wire.InstanceUsage{Name: i.Name, Project: i.Project, DomainUsage: d})

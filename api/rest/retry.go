@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"seedbed"
+	"seedbed/api/server"
 	"seedbed/api/wire"
 
 	"github.com/gofiber/fiber/v2"
@@ -18,6 +19,11 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx, o seedbed.JobOption
 	j, err := r.asked(ctx, c)
 	if err != nil {
 		return seedbed.Receipt{}, err
+	}
+	if j.Kind == seedbed.JobMigrate {
+		if err := server.CallerOf(c).Need(seedbed.ActionInstanceMigrate); err != nil {
+			return seedbed.Receipt{}, err
+		}
 	}
 	// A job that has ended changes no more, unless it is resumed.
 	if err := ifJob(c)(j); err != nil {

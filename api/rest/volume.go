@@ -148,6 +148,11 @@ func (r *router) setHardware(ctx context.Context, c *fiber.Ctx, req wire.Instanc
 		return err
 	}
 	change := *req.Hardware
+	if change.VNCBind != nil {
+		if err := server.ChoosesHost(c, seedbed.SystemTemplate{VNCBind: *change.VNCBind}); err != nil {
+			return err
+		}
+	}
 	if req.Hardware = nil; !reflect.DeepEqual(req, wire.InstanceChange{}) {
 		return server.Invalid("hardware is changed by a job, and the rest at once: send them in two requests")
 	}

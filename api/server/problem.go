@@ -58,15 +58,15 @@ func ProblemOf(err error) httpserve.Problem {
 	return httpserve.Problem{Status: fiber.StatusInternalServerError, Kind: "internal", Detail: internal}
 }
 
-// unavailable is what a tenant reads if a node, a pool or a worker does not answer. The reason names nodes,
+// Unavailable is what a tenant reads if a node, a pool or a worker does not answer. The reason names nodes,
 // addresses and paths, and is in the log.
-const unavailable = "what this needs does not answer now: try again later"
+const Unavailable = "what this needs does not answer now: try again later"
 
 // ProblemFor is ProblemOf for the caller of a request.
 func ProblemFor(c *fiber.Ctx, err error) httpserve.Problem {
 	p := ProblemOf(err)
 	if !CallerOf(c).Home && p.Kind == seedbed.KindName(seedbed.ErrUnavailable) && errors.Is(err, seedbed.ErrUnavailable) {
-		p.Detail = unavailable
+		p.Detail = Unavailable
 	}
 	return p
 }

@@ -46,7 +46,7 @@ type InstanceRates struct {
 	Rates
 }
 
-// RatesBetween returns what the instances have used each second from one look to another one. One that was started anew between them
+// RatesBetween returns what the instances have used each second from one look to another one. One that was started again between them
 // is only in the next.
 func RatesBetween(from, to wire.Usage) []InstanceRates {
 	type look struct {
@@ -151,7 +151,7 @@ func (t *Top) All() bool { return t.all }
 // Less compares by --sort. It is 0 for equal ones.
 func (t *Top) Less(a, b Rates) int { return sorts[t.sort](a, b) }
 
-// Run looks at the usage at each interval, and calls show with the rates. On a terminal, it begins anew at its top each time, until the
+// Run looks at the usage at each interval, and calls show with the rates. On a terminal, it begins again at its top each time, until the
 // context ends. A node that does not answer is named on standard error.
 func (t *Top) Run(ctx context.Context, a *App, api *client.Client, node string, show func([]InstanceRates) error) error {
 	if t.interval < time.Second || t.interval > time.Hour {

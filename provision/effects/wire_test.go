@@ -73,9 +73,9 @@ func TestWire(t *testing.T) {
 		{func() error { return StopMigration.Do(ctx, &r, call, domain) }, "stop-migration", `{"id":"i"}`},
 		{func() error { return drop(CopyDomain.Ask(ctx, &r, domain)) }, "copy-domain", `{"id":"i"}`},
 		{func() error {
-			c := seedbed.DomainCopy{ID: "i", XML: "<x/>", Autostart: true, Variables: []byte("v"), Console: []byte("x")}
+			c := seedbed.DomainCopy{ID: "i", XML: "<x/>", Variables: []byte("v"), Console: []byte("x")}
 			return ReceiveDomain.Do(ctx, &r, call, c)
-		}, "receive-domain", `{"id":"i","xml":"\u003cx/\u003e","autostart":true,"variables":"dg==","console":"eA=="}`},
+		}, "receive-domain", `{"id":"i","xml":"\u003cx/\u003e","variables":"dg==","console":"eA=="}`},
 		{func() error {
 			to := seedbed.MigrationTarget{URI: "qemu+tls://hv2/system", Data: "tcp://10.0.0.2", TLS: true}
 			return drop(MigrateDomain.Do(ctx, &r, call, seedbed.Migration{ID: "i", MigrationTarget: to}))

@@ -25,7 +25,7 @@ func (in *Intake) migrate(ctx context.Context, req seedbed.Request, delivery *se
 	// The store counts the instance for the node from then on.
 	defer func() { reservation.Settle(err == nil && !receipt.Duplicate) }()
 	job := jobOn(inst, seedbed.JobMigrate, req.JobOptions)
-	spec.To = reservation.Node
+	goesTo(&spec, reservation.Node)
 	if job.Spec, err = json.Marshal(spec); err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the migration of %s: %w", inst.Name, err)
 	}
@@ -62,15 +62,19 @@ func (in *Intake) migrating(ctx context.Context, req seedbed.Request) (
 	if err != nil {
 		return inst, spec, demand, err
 	}
-	if spec.Home == req.Node { // it goes home
-		spec.Home = ""
-	}
 	if err := in.movable(ctx, inst, spec.Live); err != nil {
 		return inst, spec, demand, err
 	}
 	demand = placement.Demand{Name: inst.Name, Node: req.Node, Limit: inst.System.NodeLimit,
 		Selector: inst.System.NodeSelector, VCPUs: inst.VCPUs, Memory: inst.Memory, Pools: poolsOf(inst), From: inst.Node, Live: spec.Live}
 	return inst, spec, demand, nil
+}
+
+// goesTo notes the node that an instance goes to. At home, it has no node to go back to.
+func goesTo(spec *seedbed.MigrateSpec, node string) {
+	if spec.To = node; spec.Home == node {
+		spec.Home = ""
+	}
 }
 
 // poolsOf returns the pools of an instance's volumes, sorted.
@@ -95,6 +99,16 @@ func (in *Intake) movable(ctx context.Context, inst seedbed.Instance, live bool)
 	for _, v := range slices.Backward(inst.Volumes) {
 		volumes[v.Pool] = v.Name
 	}
+	if inst.CDROM != "" {
+		image, err := in.store.Image(ctx, inst.CDROM)
+		if err != nil {
+			return err
+		}
+		if err := in.placer.Shares(ctx, image.Pool); err != nil {
+			return seedbed.Errorf(seedbed.ErrConflict, "instance %q cannot leave node %s: image %q, which is in its CD-ROM drive, is in a "+
+				"pool of that node: eject it first (seedbed vm cdrom eject %s) (%v)", inst.Name, inst.Node, inst.CDROM, inst.Name, err)
+		}
+	}
 	for _, pool := range poolsOf(inst) {
 		if err := in.placer.Shares(ctx, pool); err != nil {
 			return seedbed.Errorf(seedbed.ErrConflict, "instance %q cannot leave node %s: volume %q is in a pool of that node: %v", inst.Name,
@@ -117,12 +131,6 @@ func (in *Intake) movable(ctx context.Context, inst seedbed.Instance, live bool)
 	return nil
 }
 
-// The values of param method.
-const (
-	methodLive = "live"
-	methodCold = "cold"
-)
-
 // migrationAsked are the params of a request to take an instance to another node.
 type migrationAsked struct {
 	method string
@@ -143,7 +151,8 @@ func migration(req seedbed.Request) (asked migrationAsked, err error) {
 		ok := false
 		switch name {
 		case "method":
-			if asked.method, ok = v.(string); !ok || asked.method != methodLive && asked.method != methodCold && asked.method != "" {
+			asked.method, ok = v.(string)
+			if !ok || !slices.Contains([]string{"", seedbed.MigrateLive, seedbed.MigrateCold}, asked.method) {
 				return asked, seedbed.Errorf(seedbed.ErrInvalid, "param method is not usable: expected live or cold")
 			}
 		case "back":
@@ -158,7 +167,7 @@ func migration(req seedbed.Request) (asked migrationAsked, err error) {
 			return asked, seedbed.Errorf(seedbed.ErrInvalid, "param %s is %s: expected true or false", name, kindOf(v))
 		}
 	}
-	if asked.method != methodCold && asked.power != (seedbed.PowerSpec{}) {
+	if asked.method != seedbed.MigrateCold && asked.power != (seedbed.PowerSpec{}) {
 		return asked, seedbed.Errorf(seedbed.ErrInvalid, "force, soft and grace say how a guest is switched off: they need method cold")
 	}
 	return asked, nil
@@ -170,9 +179,9 @@ func (a migrationAsked) live(inst seedbed.Instance) (bool, error) {
 	case inst.State != seedbed.InstanceRunning && inst.State != seedbed.InstanceStopped:
 		return false, seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: it must be running or stopped to go to another node",
 			inst.Name, inst.State)
-	case inst.State == seedbed.InstanceStopped && a.method == methodLive:
+	case inst.State == seedbed.InstanceStopped && a.method == seedbed.MigrateLive:
 		return false, seedbed.Errorf(seedbed.ErrConflict, "instance %q is stopped: move it (seedbed vm move %s)", inst.Name, inst.Name)
-	case inst.State == seedbed.InstanceStopped || a.method == methodCold:
+	case inst.State == seedbed.InstanceStopped || a.method == seedbed.MigrateCold:
 		return false, nil
 	case a.method == "":
 		return false, seedbed.Errorf(seedbed.ErrConflict, "instance %q is running: migrate it while it runs (seedbed vm migrate %s), "+
@@ -197,7 +206,7 @@ func (in *Intake) planMigrate(ctx context.Context, req seedbed.Request) (seedbed
 	}
 	node, all, err := in.placer.Explain(ctx, demand)
 	p.Node, p.Placement = node, all
-	spec.To = node
+	goesTo(&spec, node)
 	raw, encodeErr := json.Marshal(spec)
 	if encodeErr != nil {
 		return p, fmt.Errorf("encode the migration of %s: %w", inst.Name, encodeErr)

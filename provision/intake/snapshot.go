@@ -132,7 +132,7 @@ func (in *Intake) snapshotable(ctx context.Context, inst seedbed.Instance, snaps
 	return nil
 }
 
-// restorable refuses a restore that its job could not do, and returns what the job does besides. What the
+// restorable refuses a restore that its job could not do, and returns what else the job does. What the
 // node does not report leaves it to the job.
 func (in *Intake) restorable(ctx context.Context, inst seedbed.Instance, snapshot string) (notes []string, err error) {
 	if inst.State == seedbed.InstanceRunning {

@@ -49,9 +49,6 @@ func (d *Driver) CopyDomain(ctx context.Context, id seedbed.InstanceID) (seedbed
 		if c.XML, err = dom.GetXMLDesc(whole); err != nil {
 			return c, err
 		}
-		if c.Autostart, err = dom.GetAutostart(); err != nil {
-			return c, err
-		}
 		if c.Variables, err = variables(c.XML); err != nil {
 			return c, err
 		}
@@ -121,24 +118,28 @@ func (d *Driver) ReceiveDomain(ctx context.Context, c seedbed.DomainCopy) error 
 		if err != nil {
 			return err
 		}
-		there, err := defined(conn, spec)
-		if err == nil && !there {
+		active, err := runs(conn, spec)
+		if err == nil && !active { // what an earlier migration has left behind is replaced
 			err = d.receive(conn, c, spec)
 		}
 		if err != nil {
 			return err
 		}
-		dom, _, err := find(conn, c.ID)
-		if err != nil {
-			return err
-		}
-		defer free(dom)
-		active, err := dom.IsActive()
-		if err != nil {
-			return err
-		}
 		return keepConsole(d.cfg.ConsoleDir, c.ID, c.Console, active)
 	})
+}
+
+// runs reports whether a domain is there and active.
+func runs(conn *lv.Connect, spec seedbed.DomainSpec) (bool, error) {
+	if there, err := defined(conn, spec); err != nil || !there {
+		return false, err
+	}
+	dom, _, err := find(conn, spec.ID)
+	if err != nil {
+		return false, err
+	}
+	defer free(dom)
+	return dom.IsActive()
 }
 
 // specOfCopy returns the ID and the name of a copied domain, which carries our tag.
@@ -195,10 +196,7 @@ func (d *Driver) complete(conn *lv.Connect, dom *lv.Domain, c seedbed.DomainCopy
 			return fmt.Errorf("write the variables of the firmware: %w", err)
 		}
 	}
-	if !c.Autostart {
-		return nil
-	}
-	return dom.SetAutostart(true)
+	return nil
 }
 
 // MigrateDomain implements worker.Mover. libvirt on this host does the migration, also after this process has ended.
@@ -253,13 +251,7 @@ func (d *Driver) migrate(ctx context.Context, conn *lv.Connect, m seedbed.Migrat
 		}
 		err = move(ctx, dom, m.URI, params, tag, flags|lv.MIGRATE_UNSAFE, progress)
 	}
-	if err != nil {
-		return err
-	}
-	if err := dom.SetAutostart(false); err != nil { // it would start here with the host, until it is undefined
-		d.cfg.Log.WarnContext(ctx, "a domain that has left would start with the host", "domain", m.ID, "error", err)
-	}
-	return nil
+	return err
 }
 
 // relocate has the domain defined and run on the other host with the directories of that.
@@ -290,15 +282,20 @@ func move(ctx context.Context, dom *lv.Domain, uri string, params *lv.DomainMigr
 	tick := time.NewTicker(moveTick)
 	defer tick.Stop()
 	ended := ctx.Done()
+	aborting := false
 	downtime := tag.MaxDowntime
 	for {
 		select {
 		case err := <-done:
 			return err
 		case <-ended:
-			ended = nil
+			ended, aborting = nil, true
 			_ = dom.AbortJob() // if it is too late for that, the migration succeeds
 		case <-tick.C:
+			if aborting { // it was too early for it
+				_ = dom.AbortJob()
+				continue
+			}
 			if downtime > 0 && dom.MigrateSetMaxDowntime(uint64(downtime), 0) == nil {
 				downtime = 0
 			}

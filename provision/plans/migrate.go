@@ -13,7 +13,7 @@ import (
 
 // migratePlan takes an instance to another node. The other node serves it before its domain gets there, and its own until then. A guest
 // that runs is either switched off for that, or migrated by the hypervisors. The domain is never active on both nodes: it is started there
-// only once it is off, and undefined, here.
+// only once it is off, and undefined, here; nor does it start with a node before that.
 func (t *task) migratePlan() engine.Plan {
 	spec, _ := t.migrating() // a spec that cannot be parsed fails the first stage
 	there := func(do func(context.Context) error) func(context.Context) error { return t.at(spec.To, do) }
@@ -27,17 +27,20 @@ func (t *task) migratePlan() engine.Plan {
 			{Name: "leave", Run: t.leaveLive, Final: true},
 		}}
 	}
+	move := engine.Stage{Name: "move", Run: t.moveThere, Undo: strict(t.moveBack),
+		Guards: "not undone, because the instance could not be taken back to its node"}
+	leave := engine.Stage{Name: "leave", Run: t.leave, Undo: strict(t.copyBack),
+		Guards: "not undone, because the domain could not be defined on its node again"}
+	if spec.Was == seedbed.InstanceStopped {
+		return engine.Plan{Restores: spec.Was, Stages: []engine.Stage{publish, define, move, leave}}
+	}
 	return engine.Plan{
 		Restores: spec.Was,
 		Stages: []engine.Stage{
-			{Name: "shutdown", Run: t.unlessOff(t.shutdownGuest), Limit: t.shutdownLimit, Undo: strict(t.unlessOff(t.reassure))},
-			{Name: "stop", Run: t.unlessOff(t.switchOff), Undo: strict(t.unlessOff(t.switchOn)), State: seedbed.InstanceStopped},
-			publish, define,
-			{Name: "move", Run: t.moveThere, Undo: strict(t.moveBack),
-				Guards: "not undone, because the instance could not be taken back to its node"},
-			{Name: "leave", Run: t.leave, Undo: strict(t.copyBack),
-				Guards: "not undone, because the domain could not be defined on its node again"},
-			{Name: "start", Run: t.unlessOff(there(t.startThere)), Undo: there(t.destroyDomain),
+			{Name: "shutdown", Run: t.shutdownGuest, Limit: t.shutdownLimit, Undo: strict(t.reassure)},
+			{Name: "stop", Run: t.switchOff, Undo: strict(t.switchOn), State: seedbed.InstanceStopped},
+			publish, define, move, leave,
+			{Name: "start", Run: there(t.startThere), Undo: there(t.destroyDomain),
 				Guards: "not undone, because the domain could not be switched off"},
 		},
 	}
@@ -60,16 +63,6 @@ func (t *task) at(node string, do func(context.Context) error) func(context.Cont
 		was := t.place
 		t.place = node
 		defer func() { t.place = was }()
-		return do(ctx)
-	}
-}
-
-// unlessOff returns do for an instance that ran when the job was accepted; else nothing is done.
-func (t *task) unlessOff(do func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		if t.was() == seedbed.InstanceStopped {
-			return nil
-		}
 		return do(ctx)
 	}
 }
@@ -121,7 +114,8 @@ func (t *task) hasVolumes(ctx context.Context, inst seedbed.Instance) error {
 			return fmt.Errorf("volume %s of pool %s on node %s: %w", v.Name, v.Pool, t.Node(), err)
 		}
 	}
-	return nil
+	_, err := t.drive(ctx, inst)
+	return err
 }
 
 // copyThere defines the domain on the other node, as it is here.
@@ -139,10 +133,17 @@ func (t *task) copyBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, exists, err := t.domainNow(ctx); err != nil || exists {
+	if err := t.setAutostart(ctx, spec.To, false); err != nil {
 		return err
 	}
-	return t.copyDomain(ctx, spec.To, spec.From, false)
+	_, exists, err := t.domainNow(ctx)
+	if err == nil && !exists {
+		err = t.copyDomain(ctx, spec.To, spec.From, false)
+	}
+	if err != nil {
+		return err
+	}
+	return t.setAutostart(ctx, spec.From, true)
 }
 
 // copyDomain defines the domain on node to, as it is on node from, with its CD-ROM. Without the console, what node to shows of it does not
@@ -234,6 +235,9 @@ func (t *task) migrateThere(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.setAutostart(ctx, spec.From, false); err != nil {
+		return err
+	}
 	return t.carry(ctx, spec.From, spec.To)
 }
 
@@ -263,10 +267,11 @@ func (t *task) migrateBack(ctx context.Context) error {
 	case here != "" && there != "": // libvirt there still ends it
 		return seedbed.Errorf(seedbed.ErrInUse, "the migration of domain %s has not ended", t.Job.Subject)
 	case there != "":
-		return t.carry(ctx, spec.To, spec.From)
+		if err := t.carry(ctx, spec.To, spec.From); err != nil {
+			return err
+		}
 	case here == "":
 		t.Event("warn", 100, "the guest has gone off in the meantime")
-		return nil
 	case here == seedbed.DomainPaused: // by a migration that was cut off
 		err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 			return effects.StartDomain.Do(ctx, t.WorkerOf(spec.From), call, effects.DomainRef{ID: t.Job.Instance})
@@ -275,8 +280,10 @@ func (t *task) migrateBack(ctx context.Context) error {
 			return fmt.Errorf("resume domain %s: %w", t.Job.Subject, err)
 		}
 	}
-	t.Event("info", 100, "the guest runs on node %s as before", spec.From)
-	return nil
+	if here != "" {
+		t.Event("info", 100, "the guest runs on node %s as before", spec.From)
+	}
+	return t.setAutostart(ctx, spec.From, true)
 }
 
 // carry migrates the guest from one node to another. Where the domain is shows what an earlier attempt has come to.
@@ -371,5 +378,8 @@ func (t *task) leave(ctx context.Context) error {
 	if inst.Node != spec.To {
 		return seedbed.Errorf(seedbed.ErrConflict, "instance %q is on node %s now", inst.Name, inst.Node)
 	}
-	return t.undefineDomain(ctx)
+	if err := t.undefineDomain(ctx); err != nil {
+		return err
+	}
+	return t.setAutostart(ctx, spec.To, true)
 }

@@ -110,3 +110,19 @@ func (t *task) drive(ctx context.Context, inst seedbed.Instance) (*seedbed.CDROM
 	}
 	return &seedbed.CDROMDrive{Disk: &disk}, nil
 }
+
+// setAutostart has the domain of an instance that starts with its node do that on a node, or not. A domain does so on at most one node.
+func (t *task) setAutostart(ctx context.Context, node string, on bool) error {
+	inst, err := t.Instance(ctx)
+	if err != nil || !inst.System.Autostart {
+		return err
+	}
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		_, err := effects.ChangeDomain.Do(ctx, t.WorkerOf(node), call, seedbed.DomainChange{ID: inst.ID, Autostart: &on})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("have domain %s start with node %s, or not: %w", inst.Name, node, err)
+	}
+	return nil
+}

@@ -36,15 +36,33 @@ come again.`,
 			if parallel < 1 || parallel > maxParallel {
 				return cli.Usagef("--parallel %d: expected 1 to %d", parallel, maxParallel)
 			}
+			of := seedbed.InstanceQuery{Node: args[0], Scope: seedbed.AllProjects()}
+			may := of
+			may.Limit = 1
+			if _, err := api.ListInstances(ctx, may); err != nil { // before anything is changed
+				return err
+			}
 			cordoned := true
 			if _, err := api.ChangeNode(ctx, args[0], wire.NodeChange{Cordoned: &cordoned}); err != nil {
 				return err
 			}
-			all, err := api.ListInstances(ctx, seedbed.InstanceQuery{Node: args[0], Scope: seedbed.AllProjects()})
+			all, err := api.ListInstances(ctx, of)
 			if err != nil {
 				return err
 			}
-			return drain(ctx, a, api, args[0], all, parallel, cold)
+			if err := drain(ctx, a, api, args[0], all, parallel, cold); err != nil {
+				return err
+			}
+			left, err := api.ListInstances(ctx, of)
+			if err != nil {
+				return err
+			}
+			if len(left) > 0 { // those were on their way to the node, or being made
+				return seedbed.Errorf(seedbed.ErrConflict, "node %s has %d more instances, such as %s: drain it again", args[0], len(left),
+					left[0].FullName())
+			}
+			a.Say("node %s is cordoned, and has no instances", args[0])
+			return nil
 		}),
 	}
 	c.Flags().IntVar(&parallel, "parallel", 1, "take `N` instances away at the same time, up to 32")
@@ -91,20 +109,13 @@ func drain(ctx context.Context, a *cli.App, api *client.Client, node string, all
 	if len(failed) > 0 {
 		return failed
 	}
-	a.Say("node %s is cordoned, and has no instances", node)
 	return nil
 }
 
 // leave takes one instance to another node, and waits until it is there.
 func leave(ctx context.Context, api *client.Client, i seedbed.Instance, cold bool) (seedbed.Job, error) {
-	var m client.Move
-	if i.State == seedbed.InstanceRunning {
-		if m.Method = "live"; cold || i.System.MigrationMethod == "shutdown" {
-			m.Method = "cold"
-		}
-	}
 	in := api.In(i.Project)
-	receipt, err := in.MigrateInstance(ctx, i.Name, m)
+	receipt, err := in.MigrateInstance(ctx, i.Name, client.Move{Method: i.LeavesBy(cold)})
 	if err != nil {
 		return seedbed.Job{}, err
 	}

@@ -32,8 +32,8 @@ func nodeTop(a *cli.App) *cobra.Command {
 		Long: `Show what the running instances of each node use: processors (100% is one of them), memory,
 disks and network. On a terminal, the table is renewed until Ctrl-C; otherwise, and with JSON,
 it is printed once. FREE and LOAD are those of the node as it last reported, with all that
-runs there. They are the same whose instances are shown: without --all-projects, those of
-the project.`,
+runs there. They do not depend on --all-projects, without which only instances of the project
+are counted.`,
 		Args: cobra.NoArgs,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, _ []string) error {
 			return top.Run(ctx, a, api, "", func(all []cli.InstanceRates) error {

@@ -50,7 +50,6 @@ vm unmigrate takes it back there. With --stay it is not.`
 }
 
 func vmUnmigrate(a *cli.App) *cobra.Command {
-	m := client.Move{Back: true}
 	var (
 		cold bool
 		w    cli.WaitFlags
@@ -58,21 +57,15 @@ func vmUnmigrate(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "unmigrate NAME", Short: "Take an instance back to the node that it was migrated from",
 		Long: `Take an instance back to the node that it was migrated from: while its guest runs, or moved
-if it is stopped. With --cold a guest that runs is shut down for it.`,
+if it is stopped. With --cold a guest that runs is shut down for it, and also if its system
+template says migration_method shutdown.`,
 		Example: "  seedbed vm unmigrate web1",
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			i, err := api.Instance(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			m := m
-			switch {
-			case cold:
-				m.Method = "cold"
-			case i.State == "running":
-				m.Method = "live"
-			}
-			receipt, err := api.MigrateInstance(ctx, args[0], m)
+			receipt, err := api.MigrateInstance(ctx, args[0], client.Move{Back: true, Method: i.LeavesBy(cold)})
 			return a.Finish(ctx, api, &w, receipt, err)
 		}),
 	}

@@ -51,7 +51,11 @@ ssh needs, such as the user, comes from ~/.ssh/config. The status is that of the
 			if err != nil {
 				return err
 			}
-			return command.Replace("ssh", append(options, args[1:]...)...)
+			remote := args[1:]
+			if len(remote) > 0 && remote[0] == "--" {
+				remote = remote[1:]
+			}
+			return command.Replace("ssh", append(options, remote...)...)
 		}),
 	}
 	f := c.Flags()

@@ -41,9 +41,14 @@ func (h *Hypervisor) ReceiveDomain(ctx context.Context, c seedbed.DomainCopy) er
 		if err != nil {
 			return err
 		}
+		if spec.System != nil { // it does not start with the host
+			spec.System.Autostart = false
+		}
 		if !there {
 			h.domains[c.ID] = &domain{spec: spec, state: seedbed.DomainOff}
 			h.send(h.domains[c.ID], "defined")
+		} else if d := h.domains[c.ID]; d.state == seedbed.DomainOff {
+			d.spec = spec
 		}
 		if d := h.domains[c.ID]; len(c.Console) > 0 && !slices.Equal(d.before, c.Console) {
 			d.before, d.console = c.Console, append(slices.Clone(c.Console), d.console...)

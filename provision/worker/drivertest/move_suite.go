@@ -35,6 +35,8 @@ func testMove(t *testing.T, d HypervisorDriver) {
 			t.Fatalf("console %q, %v; want %q", text, err, c.Console)
 		}
 	}
+	ok(t, "resize", h.ResizeDomain(ctx, spec.ID, spec.VCPUs+1, spec.Memory)) // as what another job has left behind
+	ok(t, "receive what is off", h.ReceiveDomain(ctx, c))
 	again, err := h.CopyDomain(ctx, spec.ID)
 	if err != nil || again.XML != c.XML || !bytes.Equal(again.Console, c.Console) {
 		t.Fatalf("copied again: %+v, %v; want %+v", again, err, c)

@@ -204,7 +204,11 @@ func (t *task) undefineDomain(ctx context.Context) error {
 		return effects.UndefineDomain.Do(ctx, t.Worker(), call, effects.DomainRef{ID: t.Job.Instance})
 	})
 	if err != nil {
-		return engine.Left(seedbed.OrphanDomain, "", t.domainName(), fmt.Errorf("undefine domain %s: %w", t.Job.Subject, err))
+		where := ""
+		if t.place != "" { // not the node of the job
+			where = " on node " + t.place
+		}
+		return engine.Left(seedbed.OrphanDomain, "", t.domainName(), fmt.Errorf("undefine domain %s%s: %w", t.Job.Subject, where, err))
 	}
 	t.Event("info", 100, "domain %s is undefined", t.Job.Subject)
 	return nil

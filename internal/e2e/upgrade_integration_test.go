@@ -218,6 +218,28 @@ func (u *upgraded) check() {
 	u.checkPublished()
 	u.checkRoles()
 	u.checkSnapshot()
+	u.checkLife()
+}
+
+// checkLife looks at what instances and profiles may have since later releases: the old ones have none of it, and can be given it.
+func (u *upgraded) checkLife() {
+	shown := "\n" + u.cli("vm", "show", "web2")
+	for _, absent := range []string{"expires", "notes", "boot from", "cdrom", "pending", "host key", "on its way to", "goes back to"} {
+		if strings.Contains(shown, "\n"+absent+" ") {
+			u.t.Errorf("an instance from before has %q:\n%s", absent, shown)
+		}
+	}
+	u.cli("vm", "notes", "web2", "from before")
+	u.cli("vm", "expire", "web2", "--at", "2d", "--action", "remove")
+	u.cli("profile", "set", "native", "--boot", "network")
+	for _, want := range []string{"from before", "and is removed"} {
+		if shown := u.cli("vm", "show", "web2"); !strings.Contains(shown, want) {
+			u.t.Errorf("%q is not shown:\n%s", want, shown)
+		}
+	}
+	if from := u.profile("native")["boot_from"]; from != "network" {
+		u.t.Errorf("the profile from before boots from %v", from)
+	}
 }
 
 // refused expects that a release's seedbedd does not start on the database, and says why.

@@ -43,7 +43,7 @@ func TestContractOnTestDriver(t *testing.T) {
 		Open:       func(t *testing.T) worker.Hypervisor { return open(t, memory) },
 		Spec:       func(t *testing.T) seedbed.DomainSpec { return newSpec(t, base, seedbed.Disk{}) },
 		Foreign:    func(t *testing.T, id seedbed.InstanceID, name string) { foreign(t, base, id, name, "test") },
-		NoConsoles: true,
+		NoConsoles: true, NoUsage: true,
 	})
 }
 

@@ -25,6 +25,8 @@ type HypervisorDriver struct {
 	Foreign func(t *testing.T, id seedbed.InstanceID, name string)
 	// NoConsoles is set for a hypervisor whose consoles and screens cannot be opened.
 	NoConsoles bool
+	// NoUsage is set for a hypervisor that has no figures of what domains have used.
+	NoUsage bool
 }
 
 const (

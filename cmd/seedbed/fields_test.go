@@ -154,7 +154,8 @@ var power = map[string]string{"force": powerFlag, "soft": powerFlag, "grace": po
 var answers = []string{
 	"NewEndpoint", "EndpointTest", "Replayed", "NewHook", "Snapshot", "JobStatus", "EventPage", "OutputPage", "Health", "Overview",
 	"NewToken", "Role", "Whoami", "ProjectStatus", "TrashItem", "Stored", "SystemTemplate", "NetworkTemplate", "StorageTemplate",
-	"UserData", "Script", "ScriptOptions", "OVA", "StoredVolume", "SignIn", "Session", "NewSession", "Ticket",
+	"UserData", "Script", "ScriptOptions", "OVA", "StoredVolume", "SignIn", "Session", "NewSession", "Ticket", "Usage",
+	"NodeUsage", "InstanceUsage",
 }
 
 // TestEveryFieldHasAFlag checks that each field of each request can be set on the command line.

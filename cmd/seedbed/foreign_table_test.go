@@ -252,7 +252,8 @@ const (
 // objectless are the commands without a row in objectCommands, and why. Those of the group provisioner have
 // the rows of their counterparts.
 var objectless = map[string]string{
-	"audit": nothing, "certificate identity": nothing, "cleanup": nothing, "login": nothing, "logout": nothing, "role actions": nothing,
+	"audit": nothing, "node top": nothing,
+	"certificate identity": nothing, "cleanup": nothing, "login": nothing, "logout": nothing, "role actions": nothing,
 	"status": nothing, "version": nothing, "whoami": nothing,
 
 	"catalogue export": locally, "catalogue import": locally, "cluster ca": locally, "cluster issue": locally, "docs man": locally,

@@ -178,7 +178,7 @@ func TestSnapshotRoutes(t *testing.T) {
 	s.expect(t, "POST", restore, `{"confirm":"web1","grace":"5s"}`, 202)
 	s.expect(t, "DELETE", "/instances/web1/snapshots/s1", "", 409, "in the hands of snapshot_restore job")
 	s.end(t, succeeded)
-	s.expect(t, "GET", "/jobs?limit=1&kind=snapshot_restore", "", 200, `"grace":5000000000,"was":"stopped"`, `"name":"s1"`)
+	s.expect(t, "GET", "/jobs?limit=1&kind=snapshot_restore", "", 200, `"grace":5000000000,"name":"s1","was":"stopped"`, `"name":"s1"`)
 	s.expect(t, "DELETE", "/instances/web1/snapshots/other", "", 404, "has no snapshot other")
 	s.expect(t, "DELETE", "/instances/web1/snapshots/s1", "", 202)
 	s.end(t, succeeded)

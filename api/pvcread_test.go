@@ -36,8 +36,8 @@ func TestPVCNode(t *testing.T) {
 		{"GET", "/node?limit=x", "", 404, msg("Node not found.")},
 		{"GET", "/node?daemon_state=stop", "", 404, msg("Node not found.")},
 		{
-			"POST", "/node/host1/domain-state", "state=flush", 405, msg(`Use "seedbed node cordon" and "seedbed node uncordon": ` +
-				`they exclude a node from the placement of new VMs, and include it. VMs that run stay where they are.`),
+			"POST", "/node/host1/domain-state", "state=flush", 405, msg(`Use "seedbed node drain", which takes the VMs of a node to others ` +
+				`and keeps new ones away, and "seedbed node uncordon", which lets them come again.`),
 		},
 	} {
 		s.pvc(t, c)

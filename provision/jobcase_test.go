@@ -311,7 +311,7 @@ var (
 		{"volume-add copy", seedbed.Job{Kind: seedbed.JobVolumeAdd}, func(l *lab) caseJob {
 			inst := l.stopped()
 			id := l.copyVolume("web1:0", "data")
-			return caseJob{id, func() { l.copied(inst, "data") }, func() { l.noVolume("data"); l.snapshots(inst) }}
+			return caseJob{id, func() { l.copied(inst, "data") }, func() { l.noVolume("data", inst.Volumes...); l.snapshots(inst) }}
 		}},
 		{"volume-remove", seedbed.Job{Kind: seedbed.JobVolumeRemove}, func(l *lab) caseJob {
 			l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)

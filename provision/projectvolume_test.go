@@ -166,15 +166,15 @@ func (l *lab) disksServed(id seedbed.InstanceID) (disks []seedbed.GuestDisk) {
 	return disks
 }
 
-// noVolume checks that neither the database nor the pool has a volume of a project.
-func (l *lab) noVolume(name string) {
+// noVolume checks that neither the database nor the pool has a volume of a project. The pool has only disks of instances.
+func (l *lab) noVolume(name string, disks ...seedbed.Volume) {
 	l.t.Helper()
 	_, err := l.db.ProjectVolume(l.t.Context(), seedbed.DefaultProject, name)
 	l.want("the volume", err, seedbed.ErrNotFound)
 	there, err := l.pool.Volumes(l.t.Context())
 	l.ok(err)
-	if len(there) != 0 {
-		l.t.Errorf("in the pool are %v", there)
+	if len(there) != len(disks) {
+		l.t.Errorf("in the pool are %v, want %d disks of instances", there, len(disks))
 	}
 }
 

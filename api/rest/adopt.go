@@ -44,10 +44,8 @@ func (r *router) domain(ctx context.Context, c *fiber.Ctx) error {
 // adopt starts the job that adopts the domain. The body is optional.
 func (r *router) adopt(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	var req seedbed.AdoptRequest
-	if c.Context().Request.Header.ContentLength() != 0 {
-		if err := server.Receive(c, &req); err != nil {
-			return seedbed.Receipt{}, err
-		}
+	if err := server.ReceiveAny(c, &req); err != nil {
+		return seedbed.Receipt{}, err
 	}
 	f, err := r.foreign(ctx, c)
 	if err != nil {

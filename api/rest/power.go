@@ -47,10 +47,8 @@ func powerParams(p wire.PowerRequest, to map[string]any) map[string]any {
 func (r *router) power(action string) server.Handler {
 	return r.acceptOn(func(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 		var p wire.PowerRequest
-		if c.Context().Request.Header.ContentLength() != 0 {
-			if err := server.Receive(c, &p); err != nil {
-				return seedbed.Receipt{}, err
-			}
+		if err := server.ReceiveAny(c, &p); err != nil {
+			return seedbed.Receipt{}, err
 		}
 		return r.submit(ctx, c, seedbed.Request{Action: action, Params: powerParams(p, nil), JobOptions: o})
 	})
@@ -59,32 +57,10 @@ func (r *router) power(action string) server.Handler {
 // migrate accepts a job that takes the instance that the path names to another node, or answers its plan.
 func (r *router) migrate(ctx context.Context, c *fiber.Ctx) error {
 	var m wire.MigrateRequest
-	if c.Context().Request.Header.ContentLength() != 0 {
-		if err := server.Receive(c, &m); err != nil {
-			return err
-		}
-	}
-	o, err := r.JobOptions(ctx, c)
-	if err != nil {
+	if err := server.ReceiveAny(c, &m); err != nil {
 		return err
 	}
-	i, err := r.named(ctx, c)
-	if err != nil {
-		return err
-	}
-	req := seedbed.Request{Action: seedbed.DoMigrate, Project: i.Project, Name: i.Name, Node: m.Node, Params: migrateParams(m), JobOptions: o}
-	if m.DryRun {
-		p, err := r.Intake.Plan(ctx, req)
-		if err != nil {
-			return err
-		}
-		return server.Reply(c, fiber.StatusOK, p)
-	}
-	receipt, err := r.Intake.Submit(server.OnMatch(ctx, c), req, nil)
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
+	return r.jobOrPlan(ctx, c, seedbed.Request{Action: seedbed.DoMigrate, Node: m.Node, Params: migrateParams(m)}, m.DryRun)
 }
 
 // migrateParams returns the parameters of a request to take an instance to another node.
@@ -226,6 +202,11 @@ func (r *router) jobOrPlan(ctx context.Context, c *fiber.Ctx, req seedbed.Reques
 		return err
 	}
 	req.Project, req.Name = i.Project, i.Name
+	return r.submitOrPlan(server.OnMatch(ctx, c), c, req, dry)
+}
+
+// submitOrPlan accepts a request, or answers its plan.
+func (r *router) submitOrPlan(ctx context.Context, c *fiber.Ctx, req seedbed.Request, dry bool) error {
 	if dry {
 		p, err := r.Intake.Plan(ctx, req)
 		if err != nil {
@@ -233,7 +214,7 @@ func (r *router) jobOrPlan(ctx context.Context, c *fiber.Ctx, req seedbed.Reques
 		}
 		return server.Reply(c, fiber.StatusOK, p)
 	}
-	receipt, err := r.Intake.Submit(server.OnMatch(ctx, c), req, nil)
+	receipt, err := r.Intake.Submit(ctx, req, nil)
 	if err != nil {
 		return err
 	}

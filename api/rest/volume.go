@@ -102,10 +102,8 @@ func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 // restoreSnapshot accepts a job that brings an instance's volumes back to a snapshot, or answers its plan.
 func (r *router) restoreSnapshot(ctx context.Context, c *fiber.Ctx) error {
 	var req wire.RestoreRequest
-	if c.Context().Request.Header.ContentLength() != 0 {
-		if err := server.Receive(c, &req); err != nil {
-			return err
-		}
+	if err := server.ReceiveAny(c, &req); err != nil {
+		return err
 	}
 	name, err := pathName(c, "snapshot", "snapshot")
 	if err != nil {
@@ -232,24 +230,15 @@ func (r *router) volumeChange(action string, read func(c *fiber.Ctx, req *seedbe
 		} else if req.Name, err = diskNamed(c); err != nil {
 			return err
 		}
-		if dry, err := switched(c, "dry_run"); err != nil {
+		dry, err := switched(c, "dry_run")
+		if err != nil {
 			return err
-		} else if dry {
-			p, err := r.Intake.Plan(ctx, req)
-			if err != nil {
-				return err
-			}
-			return server.Reply(c, fiber.StatusOK, p)
 		}
 		switch action {
 		case seedbed.DoVolumeRemove, seedbed.DoVolumeResize, seedbed.DoVolumeSet:
 			ctx = server.OnMatch(ctx, c)
 		}
-		receipt, err := r.Intake.Submit(ctx, req, nil)
-		if err != nil {
-			return err
-		}
-		return server.Accepted(c, receipt)
+		return r.submitOrPlan(ctx, c, req, dry)
 	}
 }
 

@@ -46,6 +46,14 @@ func Accepted(c *fiber.Ctx, r seedbed.Receipt) error {
 // Receive is like ReceiveUpTo for a body of at most MaxBody bytes.
 func Receive(c *fiber.Ctx, v any) error { return ReceiveUpTo(c, v, MaxBody) }
 
+// ReceiveAny is Receive for a request that may have no body; v stays as it is then.
+func ReceiveAny(c *fiber.Ctx, v any) error {
+	if c.Context().Request.Header.ContentLength() == 0 {
+		return nil
+	}
+	return Receive(c, v)
+}
+
 // ReceiveUpTo reads the body into v. The body must be one JSON object with known members, each at most
 // once and spelled exactly. Its Content-Type must be JSON, which a page of another site cannot send
 // without the browser asking first. most bounds its size in bytes.

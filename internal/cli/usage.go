@@ -148,8 +148,8 @@ func (t *Top) Scope() (in seedbed.Scope) {
 // All reports whether instances of all projects are shown.
 func (t *Top) All() bool { return t.all }
 
-// Less compares by --sort. It is 0 for equal ones.
-func (t *Top) Less(a, b Rates) int { return sorts[t.sort](a, b) }
+// Compare compares by --sort. It is 0 for equal ones.
+func (t *Top) Compare(a, b Rates) int { return sorts[t.sort](a, b) }
 
 // Run looks at the usage at each interval, and calls show with the rates. On a terminal, it begins again at its top each time, until the
 // context ends. A node that does not answer is named on standard error.
@@ -191,7 +191,7 @@ func (t *Top) Run(ctx context.Context, a *App, api *client.Client, node string, 
 // Sorted sorts the rates of instances by --sort, and then by project and name.
 func (t *Top) Sorted(all []InstanceRates) []InstanceRates {
 	slices.SortFunc(all, func(x, y InstanceRates) int {
-		return cmp.Or(t.Less(x.Rates, y.Rates), cmp.Compare(x.Project, y.Project), cmp.Compare(x.Name, y.Name))
+		return cmp.Or(t.Compare(x.Rates, y.Rates), cmp.Compare(x.Project, y.Project), cmp.Compare(x.Name, y.Name))
 	})
 	return all
 }

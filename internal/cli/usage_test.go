@@ -8,7 +8,7 @@ import (
 	"seedbed/api/wire"
 )
 
-// TestRatesBetween computes rates of what went on, was started anew, or is only in one look.
+// TestRatesBetween computes rates of what went on, was started again, or is only in one look.
 func TestRatesBetween(t *testing.T) {
 	t.Parallel()
 	ids := map[string]seedbed.InstanceID{}

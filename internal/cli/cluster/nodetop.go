@@ -42,7 +42,7 @@ are counted.`,
 					return err
 				}
 				rates := ratesOfNodes(nodes, all)
-				slices.SortFunc(rates, func(x, y nodeRates) int { return cmp.Or(top.Less(x.Rates, y.Rates), cmp.Compare(x.Node, y.Node)) })
+				slices.SortFunc(rates, func(x, y nodeRates) int { return cmp.Or(top.Compare(x.Rates, y.Rates), cmp.Compare(x.Node, y.Node)) })
 				rows := cli.Each(rates, func(n nodeRates) []string {
 					return append([]string{n.Node, fmt.Sprint(n.Instances), fmt.Sprint(n.CPUs), fmt.Sprintf("%.2f", n.Load),
 						gib(n.Free) + " of " + gib(n.Total)}, cli.RateCells(n.Rates)...)

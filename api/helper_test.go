@@ -20,6 +20,7 @@ import (
 	"seedbed"
 	"seedbed/api"
 	"seedbed/internal/lab/leak"
+	"seedbed/internal/testdb"
 	"seedbed/provision"
 	"seedbed/provision/intake"
 	"seedbed/provision/record"
@@ -136,12 +137,9 @@ var testReport = seedbed.NodeReport{CPUs: 4, Memory: 16 * seedbed.GiB, MemoryFre
 func start(t *testing.T) *server {
 	t.Helper()
 	dir := t.TempDir()
-	db, err := store.Open(t.Context(), store.Config{Path: filepath.Join(dir, "seedbed.db"), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := testdb.Open(t)
 	t.Cleanup(func() { db.Close() })
-	_, err = db.CreateNetwork(t.Context(), seedbed.Network{Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(), DHCP: true,
+	_, err := db.CreateNetwork(t.Context(), seedbed.Network{Name: "default", Bridge: "seedbed0", MAC: seedbed.NewMAC(), DHCP: true,
 		Prefix: netip.MustParsePrefix("10.99.0.0/24"), Gateway: netip.MustParseAddr("10.99.0.1")})
 	if err != nil {
 		t.Fatal(err)

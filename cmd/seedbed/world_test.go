@@ -16,6 +16,7 @@ import (
 
 	"seedbed"
 	"seedbed/api"
+	"seedbed/internal/testdb"
 	"seedbed/metadata"
 	"seedbed/provision"
 	"seedbed/provision/intake"
@@ -41,7 +42,11 @@ type world struct {
 
 func newWorld(ctx context.Context, dir string) (*world, error) {
 	log := slog.New(slog.DiscardHandler)
-	db, err := store.Open(ctx, store.Config{Path: filepath.Join(dir, "seedbed.db"), Log: log})
+	path := filepath.Join(dir, "seedbed.db")
+	if err := testdb.Make(path); err != nil {
+		return nil, err
+	}
+	db, err := store.Open(ctx, store.Config{Path: path, Log: log})
 	if err != nil {
 		return nil, err
 	}

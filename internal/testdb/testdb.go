@@ -45,14 +45,19 @@ func Empty(t testing.TB) store.Config {
 		c.DSN = newDatabase(t, dsn)
 		return c
 	}
-	empty, err := migrated()
-	if err == nil {
-		err = os.WriteFile(c.Path, empty, 0o600)
-	}
-	if err != nil {
+	if err := Make(c.Path); err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// Make makes the SQLite file of an empty store.
+func Make(path string) error {
+	empty, err := migrated()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, empty, 0o600)
 }
 
 // migrated is the SQLite file of an empty store. Making it takes most of the time

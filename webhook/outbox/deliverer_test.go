@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/run"
+	"seedbed/internal/testdb"
 	"seedbed/store"
 )
 
@@ -44,12 +44,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	db, err := store.Open(context.Background(), store.Config{Path: filepath.Join(t.TempDir(), "seedbed.db"),
-		Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &bench{T: t, db: db, began: time.Now()}
+	return &bench{T: t, db: testdb.Open(t), began: time.Now()}
 }
 
 func (b *bench) endpoint(name string) {

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"seedbed"
-	"seedbed/store"
+	"seedbed/internal/testdb"
 	"seedbed/webhook"
 	"seedbed/webhook/outbox"
 	"seedbed/webhook/signature"
@@ -34,8 +33,7 @@ func TestVerified(t *testing.T) {
 		}
 	}
 	log := slog.New(slog.DiscardHandler)
-	db, err := store.Open(ctx, store.Config{Path: filepath.Join(t.TempDir(), "seedbed.db"), Log: log})
-	must(err)
+	db := testdb.Open(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must(err)
 	receiver := webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: intake{}, Log: log, APIBase: "http://127.0.0.1:7370"})

@@ -72,20 +72,21 @@ var layout = map[string]string{
 	"internal/feedtest": "*",
 
 	// The store: packages that are each the only writer of their tables, over one database.
-	"store":             "store/*",
-	"store/sqldb":       "",
-	"store/groupcommit": "store/outbox store/sqldb",
-	"store/outbox":      "store/access store/sqldb",
-	"store/access":      "store/sqldb",
-	"store/feed":        "store/groupcommit store/instances store/jobs store/nodes store/outbox store/sqldb",
-	"store/catalogue":   "store/access store/groupcommit store/outbox store/sqldb",
-	"store/hooks":       "store/access store/catalogue store/groupcommit store/outbox store/sqldb",
-	"store/instances":   "store/access store/catalogue store/groupcommit store/nodes store/outbox store/sqldb",
-	"store/*":           "store/groupcommit store/outbox store/sqldb",
-	"store/local":       "",
-	"store/zk":          "internal/sleep",
-	"store/coordtest":   "",
-	"store/storetest":   "internal/feedtest store store/sqldb",
+	"store":                 "store/*",
+	"store/sqldb":           "",
+	"store/groupcommit":     "store/outbox store/sqldb",
+	"store/outbox":          "store/access store/sqldb",
+	"store/access":          "store/sqldb",
+	"store/feed":            "store/groupcommit store/instances store/jobs store/nodes store/outbox store/sqldb",
+	"store/catalogue":       "store/access store/groupcommit store/outbox store/sqldb",
+	"store/hooks":           "store/access store/catalogue store/groupcommit store/outbox store/sqldb",
+	"store/instances":       "store/access store/catalogue store/groupcommit store/nodes store/outbox store/sqldb",
+	"store/*":               "store/groupcommit store/outbox store/sqldb",
+	"store/local":           "",
+	"store/zk":              "internal/sleep",
+	"store/coordtest":       "",
+	"store/sqldb/sqldbtest": "store/sqldb",
+	"store/storetest":       "internal/feedtest store store/sqldb",
 
 	// The programs are wiring.
 	"cmd/seedbed":          "internal/cli internal/cli/*",
@@ -129,7 +130,7 @@ var layout = map[string]string{
 	"internal/ovatest":  "",
 	"internal/soak":     "",
 	"internal/sample":   "",
-	"internal/testdb":   "internal/lab internal/sample store store/sqldb",
+	"internal/testdb":   "internal/lab internal/sample store store/sqldb store/sqldb/sqldbtest",
 }
 
 // forCLI is what commands are made with; never the store, nor what makes instances.
@@ -188,7 +189,7 @@ var (
 // support are the packages that only tests and benchmarks import.
 const support = "internal/lab internal/sample internal/lab/* internal/testdb internal/feedtest " +
 	"internal/oidctest internal/ovatest internal/bench internal/bench/* internal/soak " +
-	"netcfg/netnstest store/storetest store/coordtest provision/worker/drivertest"
+	"netcfg/netnstest store/sqldb/sqldbtest store/storetest store/coordtest provision/worker/drivertest"
 
 // sizes: how much may be in one place. What is above it today is listed, with how much it may be;
 // such a number only goes down.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
 
 	"seedbed/api"
 )
@@ -76,4 +78,16 @@ func TestEveryActionIsDescribed(t *testing.T) {
 			t.Errorf("%s %s: openapi.yaml says the action %q, and the table %q", r.Method, r.Path, got, r.Action)
 		}
 	}
+}
+
+// routes returns a router of the description for the API at url.
+func routes(t *testing.T, url string) routers.Router {
+	t.Helper()
+	doc := *description(t)
+	doc.Servers = openapi3.Servers{{URL: url + "/api/v1"}}
+	r, err := legacy.NewRouter(&doc, openapi3.DisableSchemaPatternValidation()) // description has compiled the patterns
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }

@@ -20,20 +20,18 @@ import (
 	"seedbed"
 	"seedbed/api"
 	"seedbed/internal/lab/leak"
-	"seedbed/internal/testdb"
 	"seedbed/provision"
 	"seedbed/provision/intake"
 	"seedbed/provision/record"
 	"seedbed/provision/worker/drivertest"
 	"seedbed/store"
+	"seedbed/store/sqldb/sqldbtest"
 	"seedbed/webhook"
 	"seedbed/webhook/outbox"
 	"seedbed/webhook/signature"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/legacy"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -138,7 +136,7 @@ func start(t *testing.T) *server {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "seedbed.db")
-	if err := testdb.Make(path); err != nil {
+	if err := sqldbtest.Make(path); err != nil {
 		t.Fatal(err)
 	}
 	db, err := store.Open(t.Context(), store.Config{Path: path, Log: slog.New(slog.DiscardHandler)})
@@ -265,17 +263,6 @@ func (s *server) restart(t *testing.T, c api.Config) {
 	s.stop()
 	s.serve(t, api.New(c))
 	s.routes = routes(t, s.url)
-}
-
-func routes(t *testing.T, url string) routers.Router {
-	t.Helper()
-	doc := *description(t)
-	doc.Servers = openapi3.Servers{{URL: url + "/api/v1"}}
-	r, err := legacy.NewRouter(&doc, openapi3.DisableSchemaPatternValidation()) // description has compiled the patterns
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 type response struct {

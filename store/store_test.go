@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"seedbed"
+	"seedbed/store/sqldb/sqldbtest"
 )
 
 func open(t *testing.T, path string) *DB {
@@ -25,7 +26,11 @@ func open(t *testing.T, path string) *DB {
 
 func fresh(t *testing.T) *DB {
 	t.Helper()
-	return open(t, filepath.Join(t.TempDir(), "seedbed.db"))
+	path := filepath.Join(t.TempDir(), "seedbed.db")
+	if err := sqldbtest.Make(path); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, path)
 }
 
 // acceptImport accepts an import job, the smallest kind of request.

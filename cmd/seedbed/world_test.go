@@ -16,7 +16,6 @@ import (
 
 	"seedbed"
 	"seedbed/api"
-	"seedbed/internal/testdb"
 	"seedbed/metadata"
 	"seedbed/provision"
 	"seedbed/provision/intake"
@@ -24,6 +23,7 @@ import (
 	"seedbed/provision/record"
 	"seedbed/provision/worker/drivertest"
 	"seedbed/store"
+	"seedbed/store/sqldb/sqldbtest"
 	"seedbed/webhook"
 	"seedbed/webhook/outbox"
 	"seedbed/webhook/signature"
@@ -43,7 +43,7 @@ type world struct {
 func newWorld(ctx context.Context, dir string) (*world, error) {
 	log := slog.New(slog.DiscardHandler)
 	path := filepath.Join(dir, "seedbed.db")
-	if err := testdb.Make(path); err != nil {
+	if err := sqldbtest.Make(path); err != nil {
 		return nil, err
 	}
 	db, err := store.Open(ctx, store.Config{Path: path, Log: log})

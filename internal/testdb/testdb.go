@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"seedbed/internal/lab"
 	"seedbed/internal/sample"
 	"seedbed/store"
+	"seedbed/store/sqldb/sqldbtest"
 )
 
 // The variables by which a test binary that runs again knows the server.
@@ -45,39 +45,11 @@ func Empty(t testing.TB) store.Config {
 		c.DSN = newDatabase(t, dsn)
 		return c
 	}
-	if err := Make(c.Path); err != nil {
+	if err := sqldbtest.Make(c.Path); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
-
-// Make makes the SQLite file of an empty store.
-func Make(path string) error {
-	empty, err := migrated()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, empty, 0o600)
-}
-
-// migrated is the SQLite file of an empty store. Making it takes most of the time
-// of a small test, so that it is made once.
-var migrated = sync.OnceValues(func() (empty []byte, err error) {
-	dir, err := os.MkdirTemp("", "seedbed-testdb")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "seedbed.db")
-	db, err := store.Open(context.Background(), store.Config{Path: path, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return nil, err
-	}
-	if err := db.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
 
 // OpenPostgres opens an empty store on a server that the test has.
 func OpenPostgres(t testing.TB, s *lab.PostgresServer) *store.DB {

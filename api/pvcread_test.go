@@ -381,7 +381,7 @@ func TestPVCMessages(t *testing.T) {
 		{"POST", "/initialize", 404, "There is nothing to initialise: "},
 		{"GET", "/sriov/vf/host1", 404, "PVC's API of SR-IOV is not here: "},
 		{"GET", "/metrics", 404, "The metrics of Seedbed are at /metrics"},
-		{"POST", "/vm/web1/snapshot?snapshot_name=a", 404, `Use "seedbed vm snapshot `},
+		{"POST", "/vm/web1/snapshot/export?snapshot_name=a", 404, "Snapshots are not exported, imported or sent "},
 		{"GET", "/nothing/of/this/kind", 404, "There is no such path: "},
 		{"GET", "/instances/none", 404, `Instance "none" does not exist.`},
 		{"PUT", "/instances", 405, "The path does not support this method: "},

@@ -112,8 +112,16 @@ func TestPVCVM(t *testing.T) {
 		},
 		{
 			"POST", "/vm/web1/meta", "limit=hv2", 400,
-			msg("ERROR: limit of VM 'web1' cannot be changed: VMs of Seedbed stay on their node, and keep what their profile gave them."),
+			msg(`ERROR: limit of VM 'web1' cannot be changed: a VM keeps what its profile gave it. "seedbed vm set" changes other settings.`),
 		},
+		{"POST", "/vm/web1/tags", "action=add&tag=spare", 200, msg("Successfully added tag 'spare' to VM 'web1'.")},
+		{"POST", "/vm/web1/tags", "action=add&tag=tier", 200, msg("Successfully added tag 'tier' to VM 'web1'.")},
+		{"POST", "/vm/web1/tags", "action=remove&tag=spare&protected=False", 200, msg("Successfully removed tag 'spare' from VM 'web1'.")},
+		{"POST", "/vm/web1/tags", "action=remove&tag=spare", 400, msg("The tag 'spare' does not exist.")},
+		{"POST", "/vm/web1/tags", "action=swap&tag=spare", 400, lacks("action", "Tag action must be one of 'add', 'remove'.")},
+		{"POST", "/vm/web1/tags", "action=add&tag=a+b", 400, msg(`Instance "web1": tag "a b" has no usable key: ` +
+			`expected one without slash, space and equals sign, other than ".", ".." and "_index".`)},
+		{"POST", "/vm/none/tags", "action=add&tag=spare", 404, msg("VM not found.")},
 		{"POST", "/vm/web1/meta", "", 400, msg("ERROR: No updates to apply.")},
 		{"POST", "/vm/none/meta", "limit=hv2", 404, msg("VM not found.")},
 		{"GET", "/vm/web1/console", "", 200, `{"name":"web1","data":"login: ` + "\uFFFD" + `\u003cscript\u003e"}`},

@@ -23,7 +23,7 @@ const (
 	ofVolumes = "Volumes that are not those of a VM are made with \"seedbed volume add\", and attached, renamed and removed by the other " +
 		"commands of \"seedbed volume\". Disk images are added with \"seedbed image upload\"."
 	ofSnapshots = "Use \"seedbed vm snapshot create|list|restore|remove\", which take snapshots of all disks of a VM, and " +
-		"bring them back to one. They cannot be exported, sent or renamed."
+		"bring them back to one."
 	ofFaults = "Seedbed has no list of faults: \"pvc cluster status\" shows the problems that exist now, and \"seedbed doctor\" what to do."
 )
 
@@ -34,11 +34,10 @@ var absences = []absent{
 	{"POST", "/vm", "A VM is not defined by its XML: make one with \"pvc provisioner create\" or \"seedbed create\", " +
 		"or take over a libvirt domain with \"seedbed vm adopt\"."},
 	{"POST", "/vm/*", notByXML},
-	{"POST", "/vm/*/tags", "Tags are changed with \"seedbed vm tag VM KEY=VALUE\", and removed with \"seedbed vm tag VM KEY-\"."},
 	{"POST", "/vm/*/rename", "A VM keeps its name, which its guest has as host name: make another VM with \"seedbed create\"."},
 	{"POST", "/vm/*/locks", "Locks of volumes are not flushed here: start the VM with \"pvc vm start\". " +
 		"If that fails, \"seedbed job list\" says why."},
-	{"", "/vm/*/snapshot/**", ofSnapshots},
+	{"", "/vm/*/snapshot/**", "Snapshots are not exported, imported or sent to other clusters: " + ofSnapshots},
 	{"", "/vm/*/backup/**", "VMs are not exported: " + ofSnapshots},
 	{"", "/vm/*/restore/**", "VMs are not restored from exports: " + ofSnapshots},
 	{"", "/vm/*/mirror/**", "VMs are not mirrored to other clusters: make a VM with \"seedbed create\" on each."},

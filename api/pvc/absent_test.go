@@ -11,10 +11,10 @@ func TestAbsentPaths(t *testing.T) {
 	t.Parallel()
 	for request, want := range map[string]string{
 		"POST /vm": "seedbed vm adopt", "POST /vm/web1": "seedbed vm resize",
-		"POST /vm/web1/tags": "seedbed vm tag", "POST /vm/web1/rename": "host name", "POST /vm/web1/locks": "pvc vm start",
-		"POST /vm/web1/snapshot": "seedbed vm snapshot", "POST /vm/web1/snapshot/send": "seedbed vm snapshot",
-		"DELETE /vm/web1/snapshot": "seedbed vm snapshot", "POST /vm/web1/backup": "seedbed vm snapshot",
-		"POST /vm/autobackup": "seedbed vm snapshot", "POST /vm/automirror": "other clusters", "POST /vm/web1/mirror/create": "other clusters",
+		"POST /vm/web1/rename": "host name", "POST /vm/web1/locks": "pvc vm start",
+		"POST /vm/web1/snapshot/export": "not exported", "POST /vm/web1/snapshot/send": "seedbed vm snapshot",
+		"POST /vm/web1/backup": "seedbed vm snapshot",
+		"POST /vm/autobackup":  "seedbed vm snapshot", "POST /vm/automirror": "other clusters", "POST /vm/web1/mirror/create": "other clusters",
 		"POST /node/hv1/domain-state": "seedbed node drain", "POST /node/hv1/coordinator-state": "coordinator",
 		"GET /node/hv1/log":        "journalctl",
 		"GET /storage/ceph/status": "the command ceph", "GET /storage/ceph/utilization": "the command ceph",

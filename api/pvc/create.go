@@ -10,8 +10,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// composedAnswer has the task ID with which PVC's client waits.
-type composedAnswer struct {
+// taskAnswer has the task ID with which PVC's client waits.
+type taskAnswer struct {
 	TaskID   string `json:"task_id"`
 	TaskName string `json:"task_name"`
 	RunOn    string `json:"run_on"`
@@ -51,12 +51,7 @@ func (r *router) composeVM(ctx context.Context, c *fiber.Ctx, f *fields, o seedb
 		return refused(fiber.StatusBadRequest, `Profile "%s" is not valid.`, req.Profile)
 	}
 	receipt, err := r.Intake.Submit(ctx, req, nil)
-	if err != nil {
-		return err
-	}
-	id := receipt.Job.Short()
-	c.Set(fiber.HeaderLocation, server.Prefix+"/tasks/"+id)
-	return server.Reply(c, fiber.StatusAccepted, composedAnswer{id, createTask, r.Node + " (primary)"})
+	return r.begun(c, receipt, err, createTask)
 }
 
 // composedParams returns the values of the parameters that the profile declares.
@@ -71,4 +66,14 @@ func composedParams(f *fields) map[string]any {
 		params[key] = value
 	}
 	return params
+}
+
+// begun answers with the task of a request, unless err is not nil.
+func (r *router) begun(c *fiber.Ctx, receipt seedbed.Receipt, err error, task string) error {
+	if err != nil {
+		return err
+	}
+	id := receipt.Job.Short()
+	c.Set(fiber.HeaderLocation, server.Prefix+"/tasks/"+id)
+	return server.Reply(c, fiber.StatusAccepted, taskAnswer{id, task, r.Node + " (primary)"})
 }

@@ -33,7 +33,7 @@ type vmRow struct {
 	MigrationMethod  string           `json:"migration_method"`
 	MigrationMaxDown int64            `json:"migration_max_downtime"`
 	Tags             []vmTag          `json:"tags"`
-	Snapshots        []string         `json:"snapshots"`
+	Snapshots        []vmSnapshot     `json:"snapshots"`
 	Description      string           `json:"description"`
 	Profile          string           `json:"profile"`
 	Memory           int64            `json:"memory"`

@@ -28,7 +28,11 @@ func (r *router) vmRoutes(t *table, get, post routing) {
 	const wait = patience + server.CallTimeout
 	get(seedbed.ActionInstanceRead, p, r.vms)
 	get(seedbed.ActionInstanceRead, p+"/:vm", r.shownVM(func(ctx context.Context, i seedbed.Instance) (any, error) {
-		return r.vmRows(ctx, i)
+		rows, err := r.vmRows(ctx, i)
+		if err == nil {
+			rows[0].Snapshots, err = r.snapshotsOf(ctx, i, time.Now())
+		}
+		return rows, err
 	}))
 	t.add(fiber.MethodDelete, seedbed.ActionInstanceRemove, p+"/:vm", wait, r.parameters, r.starting(r.removeVM))
 	t.add(fiber.MethodPut, seedbed.ActionNICManage, p+"/:vm", wait, r.parameters, r.starting(r.modifyVM))
@@ -55,6 +59,7 @@ func (r *router) vmRoutes(t *table, get, post routing) {
 			Tags []vmTag `json:"tags"`
 		}{i.Name, vmTags(i)}, nil
 	}))
+	post(seedbed.ActionInstanceChange, p+"/:vm/tags", r.setVMTag)
 	get(seedbed.ActionInstanceRead, p+"/:vm/meta", r.shownVM(func(_ context.Context, i seedbed.Instance) (any, error) {
 		row := vmRowOf(i, nil)
 		return struct {
@@ -68,6 +73,7 @@ func (r *router) vmRoutes(t *table, get, post routing) {
 	}))
 	post(seedbed.ActionInstanceChange, p+"/:vm/meta", r.setVMMeta)
 	get(seedbed.ActionConsoleRead, p+"/:vm/console", r.vmConsole)
+	r.snapshotRoutes(t, p+"/:vm/snapshot")
 }
 
 // noSuchVM returns PVC's refusal to change a VM that does not exist. PVC's messages about VMs have
@@ -262,6 +268,46 @@ func (r *router) awaitEnd(ctx context.Context, id seedbed.JobID) (ended bool, er
 	}
 }
 
+// setVMTag adds a tag to a VM or removes it. A tag of PVC is a word, which becomes the key of a tag without a value.
+func (r *router) setVMTag(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	action, tag := f.must("action", tagAction), f.must("tag", "A tag must be specified")
+	if f.err != nil {
+		return f.err
+	}
+	if action != "add" && action != "remove" {
+		return &refusal{status: fiber.StatusBadRequest, message: map[string]string{"action": tagAction}}
+	}
+	i, err := r.vm(ctx, c, vmNotFound())
+	if err != nil {
+		return err
+	}
+	name := i.Name
+	_, err = r.Change(ctx, i.FullName(), func(i *seedbed.Instance) error {
+		_, there := i.Tags[tag]
+		switch {
+		case action == "remove" && !there:
+			return refused(fiber.StatusBadRequest, "The tag '%s' does not exist.", seedbed.Clip(tag))
+		case action == "remove":
+			delete(i.Tags, tag)
+		case i.Tags == nil:
+			i.Tags = map[string]string{tag: ""}
+		case !there:
+			i.Tags[tag] = ""
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case action == "remove":
+		return say(c, "Successfully removed tag '%s' from VM '%s'.", tag, name)
+	}
+	return say(c, "Successfully added tag '%s' to VM '%s'.", tag, name)
+}
+
+// tagAction is PVC's message for an action on a tag that it does not have.
+const tagAction = "Tag action must be one of 'add', 'remove'."
+
 // setVMMeta refuses every change: Seedbed has no use for the values that PVC keeps there.
 func (r *router) setVMMeta(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	i, err := r.vm(ctx, c, vmNotFound())
@@ -271,7 +317,7 @@ func (r *router) setVMMeta(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	for _, name := range []string{"limit", "selector", "autostart", "profile", "migration_method", "migration_max_downtime"} {
 		if f.has(name) {
 			return refused(fiber.StatusBadRequest,
-				"ERROR: %s of VM '%s' cannot be changed: VMs of Seedbed stay on their node, and keep what their profile gave them.", name, i.Name)
+				"ERROR: %s of VM '%s' cannot be changed: a VM keeps what its profile gave it. \"seedbed vm set\" changes other settings.", name, i.Name)
 		}
 	}
 	return refused(fiber.StatusBadRequest, "ERROR: No updates to apply.")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"reflect"
-	"slices"
 	"strings"
 
 	"seedbed"
@@ -27,31 +26,7 @@ func (r *router) readSnapshots(ctx context.Context, c *fiber.Ctx) ([]wire.Snapsh
 	if err != nil {
 		return nil, err
 	}
-	var all []wire.Snapshot
-	unsized := map[string]bool{}
-	for _, v := range i.Volumes {
-		found, err := r.Snapshots.Snapshots(ctx, i.Node, v.Pool, v.Name, i.ID)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range found {
-			at := slices.IndexFunc(all, func(a wire.Snapshot) bool { return a.Name == s.Name })
-			if at < 0 {
-				all = append(all, wire.Snapshot{Name: s.Name, Job: s.Job, Created: s.Created})
-				at = len(all) - 1
-			}
-			all[at].Volumes = append(all[at].Volumes, v.Name)
-			all[at].Size += s.Size
-			unsized[s.Name] = unsized[s.Name] || s.Size == 0
-			all[at].Complete = len(all[at].Volumes) == len(i.Volumes)
-		}
-	}
-	for i, s := range all {
-		if unsized[s.Name] {
-			all[i].Size = 0
-		}
-	}
-	return all, nil
+	return r.SnapshotsOf(ctx, i)
 }
 
 func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
@@ -69,8 +44,7 @@ func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx, o seedbed.JobOp
 	return r.VolumeJobs.Snapshot(ctx, i.FullName(), req.Name, o)
 }
 
-// removeSnapshot accepts the removal of a snapshot that a volume has, or that is recorded and so counts to
-// the quota of its project.
+// removeSnapshot accepts the removal of a snapshot.
 func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
 	n, err := pathName(c, "snapshot", "snapshot")
 	if err != nil {
@@ -80,20 +54,11 @@ func (r *router) removeSnapshot(ctx context.Context, c *fiber.Ctx, o seedbed.Job
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	there := false
-	for _, v := range i.Volumes {
-		found, err := r.Snapshots.Snapshots(ctx, i.Node, v.Pool, v.Name, i.ID)
-		if err != nil {
-			return seedbed.Receipt{}, err
-		}
-		there = there || slices.ContainsFunc(found, func(s seedbed.SnapshotInfo) bool { return s.Name == n })
+	has, err := r.HasSnapshot(ctx, i, n)
+	if err != nil {
+		return seedbed.Receipt{}, err
 	}
-	if !there {
-		if there, err = r.Store.HasSnapshot(ctx, i.ID, n); err != nil {
-			return seedbed.Receipt{}, err
-		}
-	}
-	if !there {
+	if !has {
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrNotFound, "instance %s has no snapshot %s", i.Name, n)
 	}
 	return r.VolumeJobs.RemoveSnapshot(ctx, i.FullName(), n, o)

@@ -18,7 +18,7 @@ PURE    := seedbedd seedbed-metadata seedbed
 # Only the worker links C: libvirt, librados, librbd. Debian 12 has Ceph Pacific.
 TAGS    := libvirt,ceph$(shell . /etc/os-release; [ "$$VERSION_CODENAME" != bookworm ] || echo ,pacific)
 
-.PHONY: help run test test-long soak vet lint check race build image packages deb lab-up lab-down labctl bench-metadata bench-webhook bench-api bench-scripts bench-provision bench-network profile-metadata bench-programs fuzz clean
+.PHONY: help run test test-long soak vet lint check race build image packages deb lab-up lab-down labctl bench-metadata bench-webhook bench-api bench-scripts bench-provision bench-lifecycle bench-network profile-metadata bench-programs fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -164,12 +164,15 @@ bench-network: ## a node's networks and security groups, beside ip, nft, a bare 
 	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/network
 	@bin/bench/network
 
+bench-lifecycle: ## what the engine adds to snapshots and attached volumes on real Ceph and libvirt: two figures, in three minutes (root)
+	@$(MAKE) --no-print-directory bench-provision PARTS=lifecycle
+
 bench-provision: ## what the engine adds to an instance's making on real Ceph and libvirt: ten figures, in ten minutes (root)
 	@internal/lab/packages.sh test
 	@mkdir -p bin/bench
 	@CGO_ENABLED=1 go build -tags $(TAGS) -o bin/bench/ ./internal/bench/provision
 	@CGO_ENABLED=1 $(GOBUILD) -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/bench/ ./cmd/seedbed-worker
-	@bin/bench/provision
+	@bin/bench/provision $(if $(PARTS),-only $(PARTS))
 
 PROFILE ?= dist/metadata.pprof
 profile-metadata: ## a CPU profile of seedbed-metadata under the load of bench-metadata, in PROFILE (dist/metadata.pprof); LOAD=newconn for one load (root)

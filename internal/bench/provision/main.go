@@ -40,7 +40,7 @@ func main() {
 	flag.IntVar(&s.imports, "imports", 3, "imports on each side")
 	flag.IntVar(&s.mib, "import-mib", 512, "size of the small imported disk in MiB; the usual one is four times as large")
 	flag.IntVar(&s.bigMiB, "big-mib", 4096, "size of the disk whose import the memory is measured with, in MiB")
-	flag.StringVar(&s.only, "only", "", "create, cancel, burst, jobs or import: only that part")
+	flag.StringVar(&s.only, "only", "", "create, cancel, burst, jobs or import: only that part; lifecycle, snapshot or attach: what comes after an instance's making")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
@@ -53,7 +53,7 @@ func main() {
 
 func measure(ctx context.Context, s setup, l *bench.Lab, out io.Writer) error {
 	var figures []bench.Figure
-	if s.wants("jobs") {
+	if s.wants(making, "jobs") {
 		jobs, err := engineJobs(ctx)
 		if err != nil {
 			return err
@@ -76,10 +76,11 @@ func measure(ctx context.Context, s setup, l *bench.Lab, out io.Writer) error {
 	}
 	l.Cleanup(i.close)
 	for _, part := range []struct {
-		name string
-		run  func(context.Context, setup, *installation, *hand) ([]bench.Figure, error)
-	}{{"create", createOverhead}, {"cancel", cancel}, {"burst", burst}, {"import", imports}} {
-		if !s.wants(part.name) {
+		group, name string
+		run         func(context.Context, setup, *installation, *hand) ([]bench.Figure, error)
+	}{{making, "create", createOverhead}, {making, "cancel", cancel}, {making, "burst", burst}, {making, "import", imports},
+		{lifecycle, "snapshot", snapshots}, {lifecycle, "attach", attach}} {
+		if !s.wants(part.group, part.name) {
 			continue
 		}
 		more, err := part.run(ctx, s, i, h)
@@ -91,4 +92,11 @@ func measure(ctx context.Context, s setup, l *bench.Lab, out io.Writer) error {
 	return bench.Report(out, figures)
 }
 
-func (s setup) wants(part string) bool { return s.only == "" || s.only == part }
+// The groups of parts.
+const (
+	making    = ""
+	lifecycle = "lifecycle"
+)
+
+// wants reports whether the flags ask for a part, alone or with its group.
+func (s setup) wants(group, part string) bool { return s.only == group || s.only == part }

@@ -40,7 +40,8 @@ func main() {
 	flag.IntVar(&s.imports, "imports", 3, "imports on each side")
 	flag.IntVar(&s.mib, "import-mib", 512, "size of the small imported disk in MiB; the usual one is four times as large")
 	flag.IntVar(&s.bigMiB, "big-mib", 4096, "size of the disk whose import the memory is measured with, in MiB")
-	flag.StringVar(&s.only, "only", "", "create, cancel, burst, jobs or import: only that part; lifecycle, snapshot or attach: what comes after an instance's making")
+	flag.StringVar(&s.only, "only", "",
+		"create, cancel, burst, jobs or import: only that part; lifecycle, snapshot or attach: what comes after an instance's making")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()

@@ -37,11 +37,14 @@ var layout = map[string]string{
 	// The worker and its drivers. Drivers do not know each other, nor the worker.
 	"provision/effects": "internal/duplex",
 	"provision/fleet":   "internal/duplex internal/mtls provision/effects",
-	"provision/worker":  "internal/duplex internal/httpserve internal/mtls provision/effects",
-	"provision/worker/drivertest": "internal/duplex internal/ovatest provision/effects provision/fleet provision/image provision/pooltag " +
-		"provision/worker",
-	"provision/ceph":           "internal/cgate internal/command internal/sleep provision/image provision/mapper provision/pooltag",
-	"provision/dir":            "internal/command internal/durable internal/sleep provision/image provision/mapper provision/pooltag",
+	"provision/worker":  "internal/command internal/duplex internal/httpserve internal/mtls provision/backup provision/effects",
+	"provision/worker/drivertest": "internal/duplex internal/ovatest provision/backup provision/effects provision/fleet provision/image " +
+		"provision/pooltag provision/worker",
+	"provision/backup": "internal/durable",
+	"provision/ceph": "internal/cgate internal/command internal/sleep provision/backup provision/image provision/mapper " +
+		"provision/pooltag",
+	"provision/dir": "internal/command internal/durable internal/sleep provision/backup provision/image provision/mapper " +
+		"provision/pooltag",
 	"provision/libvirt":        "internal/cephkey internal/cgate provision/image provision/seed",
 	"provision/hook":           "internal/command",
 	"provision/image":          "internal/command",
@@ -164,6 +167,8 @@ var outside = map[string]string{
 	"golang.org/x/oauth2":           "api/signin",
 	"github.com/go-jose/go-jose":    support,
 	"github.com/diskfs/go-diskfs":   "provision/seed",
+	"github.com/klauspost/compress": "provision/backup",
+	"filippo.io/age":                "provision/backup",
 }
 
 // tables is which package of the store writes a table. Besides, those of together write it: package

@@ -1,6 +1,11 @@
 package seedbed
 
-import "time"
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+)
 
 // SnapshotSpec names one snapshot of a volume.
 type SnapshotSpec struct {
@@ -60,4 +65,187 @@ type TrashItem struct {
 	Removed time.Time `json:"removed,omitzero"`
 	// Expires is when the cleanup purges it. Both times are zero for a restored one.
 	Expires time.Time `json:"expires,omitzero"`
+}
+
+// The kinds of a BackupPlace.
+const (
+	BackupDir = "dir"
+	BackupS3  = "s3"
+)
+
+// MaxBackupDisks is how many disks a backup may have.
+const MaxBackupDisks = 64
+
+// Secret is a text that is not shown: formatting it, or logging it, does not print it. JSON has the text itself.
+type Secret string
+
+// String implements fmt.Stringer.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "(secret)"
+}
+
+// GoString implements fmt.GoStringer.
+func (s Secret) GoString() string { return s.String() }
+
+// LogValue implements slog.LogValuer.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// BackupPlace is where backups are, as a worker reaches it. A place is used by any number of workers and installations.
+type BackupPlace struct {
+	// Kind is BackupDir or BackupS3.
+	Kind string `json:"kind"`
+	// Path is the absolute path of a directory of the worker's host, which exists.
+	Path string `json:"path,omitempty"`
+	// URL is the server of a bucket, such as https://s3.example.net:7480. Prefix, if not empty, stands before the name of every object.
+	URL    string `json:"url,omitempty"`
+	Bucket string `json:"bucket,omitempty"`
+	Prefix string `json:"prefix,omitempty"`
+	Region string `json:"region,omitempty"`
+	// KeyID and Secret are the access key.
+	KeyID  string `json:"key_id,omitempty"`
+	Secret Secret `json:"secret,omitempty"`
+	// Recipient is the age public key for which new content is encrypted; empty if it is not encrypted.
+	Recipient string `json:"recipient,omitempty"`
+	// Identity is the age secret key of Recipient. It is needed to read what is encrypted: manifests and chunks.
+	Identity Secret `json:"identity,omitempty"`
+	// NameKey is the key of the names of chunks in an encrypted place, as CheckBackupPlace returned it.
+	NameKey Secret `json:"name_key,omitempty"`
+	// Before and After are commands that the worker's host runs before the place is used, and after that, such as
+	// "mount /mnt/backup". Their words are separated by spaces; no shell reads them. The worker's configuration lists which may be run.
+	Before []string `json:"before,omitempty"`
+	After  []string `json:"after,omitempty"`
+}
+
+// BackupPlaceInfo describes a place that can be reached and written to.
+type BackupPlaceInfo struct {
+	// Made reports whether the call has made the place, which was empty.
+	Made bool `json:"made"`
+	// ChunkSize is how much of a disk is in one chunk.
+	ChunkSize Bytes `json:"chunk_size"`
+	// Recipient is the age public key for which the place is encrypted; empty if it is not.
+	Recipient string `json:"recipient,omitempty"`
+	// NameKey is the key of the names of chunks. Who writes backups needs it. It opens nothing.
+	NameKey Secret `json:"name_key,omitempty"`
+}
+
+// BackupID names a backup of an instance.
+type BackupID string
+
+// NewBackupID draws a random ID.
+func NewBackupID() BackupID { return BackupID(NewVolumeID()) }
+
+// BackupKey names a backup in its place.
+type BackupKey struct {
+	Instance InstanceID `json:"instance"`
+	Backup   BackupID   `json:"backup"`
+}
+
+// String returns INSTANCE/BACKUP.
+func (k BackupKey) String() string { return string(k.Instance) + "/" + string(k.Backup) }
+
+// Check returns ErrInvalid for a key that cannot be in a place.
+func (k BackupKey) Check() error {
+	if _, err := ParseInstanceID(string(k.Instance)); err != nil {
+		return err
+	}
+	return CheckName("backup", string(k.Backup))
+}
+
+// BackupDiskKey names one disk of a backup.
+type BackupDiskKey struct {
+	BackupKey
+	Disk int `json:"disk"`
+}
+
+// String returns INSTANCE/BACKUP/disk-N.
+func (k BackupDiskKey) String() string { return fmt.Sprintf("%s/disk-%d", k.BackupKey, k.Disk) }
+
+// Check returns ErrInvalid for a key that cannot be in a place.
+func (k BackupDiskKey) Check() error {
+	if k.Disk < 0 || k.Disk >= MaxBackupDisks {
+		return Errorf(ErrInvalid, "disk %d of a backup: expected 0 to %d", k.Disk, MaxBackupDisks-1)
+	}
+	return k.BackupKey.Check()
+}
+
+// BackupDisk is one disk of a backup.
+type BackupDisk struct {
+	Disk int `json:"disk"`
+	// Size is the virtual size.
+	Size Bytes `json:"size"`
+	// Chunks is how many chunks the disk has that are not all zeros. New of them were not in the place before.
+	Chunks int `json:"chunks"`
+	New    int `json:"new"`
+	// Read is how much was read of the volume, and Stored how much the new chunks take in the place.
+	Read   Bytes `json:"read"`
+	Stored Bytes `json:"stored"`
+	// Index is the SHA-256 digest of the disk's index.
+	Index Digest `json:"index"`
+}
+
+// BackupHead is what everyone who can read a place sees of a backup.
+type BackupHead struct {
+	BackupKey
+	// Time is the moment at which the disks had the content of the backup.
+	Time time.Time `json:"time"`
+	// Name and Project are those that the instance had.
+	Name    string `json:"name"`
+	Project string `json:"project,omitempty"`
+	// Size is the virtual size of all disks, and Stored how much the backup has added to the place.
+	Size   Bytes `json:"size"`
+	Stored Bytes `json:"stored"`
+	// Encrypted reports whether the rest can only be read with the place's Identity.
+	Encrypted bool `json:"encrypted,omitempty"`
+}
+
+// BackupManifest describes a backup so that another installation can restore it.
+type BackupManifest struct {
+	BackupHead
+	// Installation is the name of the installation that made it, and Node the node.
+	Installation string `json:"installation"`
+	Node         string `json:"node"`
+	// Config is the configuration of the instance, as who makes backups and restores them defines it.
+	Config json.RawMessage `json:"config"`
+	Disks  []BackupDisk    `json:"disks"`
+}
+
+// BackupList is what is in a place.
+type BackupList struct {
+	// Backups are sorted by instance, and then by time.
+	Backups []BackupHead `json:"backups"`
+	// Damaged are the backups whose manifests cannot be read.
+	Damaged []BackupProblem `json:"damaged,omitempty"`
+}
+
+// BackupProblem is what is wrong with a backup.
+type BackupProblem struct {
+	BackupKey
+	Problem string `json:"problem"`
+}
+
+// BackupCheck is what a verification has found.
+type BackupCheck struct {
+	// Backups and Chunks are how many were looked at. A chunk of several backups counts once.
+	Backups int `json:"backups"`
+	Chunks  int `json:"chunks"`
+	// Read is how much was read of the place.
+	Read Bytes `json:"read"`
+	// Problems are what is missing or damaged, with the object's name. There may be several for one backup.
+	Problems []BackupProblem `json:"problems,omitempty"`
+}
+
+// BackupSwept is what a sweep has done.
+type BackupSwept struct {
+	// Kept and Removed are numbers of chunks; Freed is the size of those that were removed.
+	Kept    int   `json:"kept"`
+	Removed int   `json:"removed"`
+	Freed   Bytes `json:"freed"`
+	// Young is how many chunks no backup names, and that are too young to be removed.
+	Young int `json:"young"`
+	// Refused is how many the place did not let it remove, for example because they are locked, and Refusal why, for one of them.
+	Refused int    `json:"refused,omitempty"`
+	Refusal string `json:"refusal,omitempty"`
 }

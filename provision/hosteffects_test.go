@@ -3,9 +3,12 @@ package provision
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
+	"os"
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/worker"
 )
 
 // Do implements effects.Worker without a wire.
@@ -92,6 +95,7 @@ func (h *host) handlers() effects.Handlers {
 	effects.DropUpload.Handle(t, func(ctx context.Context, a effects.UploadRef) (effects.None, error) {
 		return effects.None{}, h.DropUpload(ctx, a.Pool, a.ID)
 	})
+	h.handleBackups(t)
 	h.handleDomains(t)
 	effects.ProbeAddresses.Handle(t, func(_ context.Context, asked []seedbed.AddressProbe) (seedbed.AddressesProbed, error) {
 		if h.probe == nil { // as a worker.Server says it
@@ -163,4 +167,25 @@ func (h *host) handleDomains(t effects.Handlers) {
 	effects.RunHook.Handle(t, func(ctx context.Context, c seedbed.Call, a seedbed.HookRun, to effects.Listener) (seedbed.HookResult, error) {
 		return h.RunHook(ctx, c, a, to.Output)
 	})
+}
+
+// handleBackups adds the effects of the real worker, with the host's fence.
+func (h *host) handleBackups(t effects.Handlers) {
+	backups := effects.Handlers{}
+	worker.HandleBackups(backups, worker.Backups{Dirs: []string{os.TempDir()}}, slog.New(slog.DiscardHandler),
+		func(string, seedbed.InstanceID) (worker.Archiver, error) { return h.pool, nil })
+	for name, handler := range backups {
+		run := handler.Run
+		handler.Run = func(ctx context.Context, call seedbed.Call, args json.RawMessage, to effects.Listener) (json.RawMessage, error) {
+			check := h.answers
+			if handler.Fenced {
+				check = func() error { return h.fence(call) }
+			}
+			if err := check(); err != nil {
+				return nil, err
+			}
+			return run(ctx, call, args, to)
+		}
+		t[name] = handler
+	}
 }

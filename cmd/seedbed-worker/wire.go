@@ -73,6 +73,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 		defer ln.Close()
 	}
 	server := worker.New(worker.Config{Node: c.Node, Pools: pools, Hypervisor: hypervisor, Scripts: runner, Privileged: c.Scripts.Privileged,
+		Backups:   worker.Backups{Dirs: c.Storage.BackupDirs, Commands: c.Storage.BackupCommands},
 		Address:   func() (netip.Addr, int, error) { return netcfg.NodeAddress(c.Network.Address) },
 		Tunnel:    tunnel(c),
 		Migration: migration(c),

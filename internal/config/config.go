@@ -156,6 +156,10 @@ type Storage struct {
 	// ImportDirs are the directories of workers' hosts from which images may be imported; if there
 	// are none, files that every user may read.
 	ImportDirs []string `yaml:"import_dirs"`
+	// BackupDirs are the directories of workers' hosts in which backups may be, or below which.
+	BackupDirs []string `yaml:"backup_dirs"`
+	// BackupCommands are the commands that workers may run before and after a place of backups is used.
+	BackupCommands []string `yaml:"backup_commands"`
 }
 
 // Libvirt configures the connection to libvirt.

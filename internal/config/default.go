@@ -36,7 +36,7 @@ func initial() Config {
 		Metadata: Metadata{Listen: MetadataAddr, RedirectPort: 7380, TrackedConnections: 4096, FragmentRate: 6, Health: "127.0.0.1:7372",
 			Region: "seedbed", Zone: "seedbed-local", MaxUserData: seedbed.MiB},
 		Storage: Storage{Pools: []Pool{{Name: "default", Type: "dir", Path: "/var/lib/seedbed-pools/default"}}, MaxUpload: 1 * seedbed.TiB,
-			ImportDirs: []string{}},
+			ImportDirs: []string{}, BackupDirs: []string{"/mnt", "/srv", "/var/lib/seedbed-backups"}, BackupCommands: []string{}},
 		Libvirt: Libvirt{URI: "qemu:///system", DomainType: "auto", ConsoleDir: "/var/log/seedbed-console",
 			CDROMDir: "/var/lib/seedbed-cdrom"},
 		Scripts: defaultScripts(),

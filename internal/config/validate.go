@@ -132,6 +132,14 @@ func (c Config) problems() []problem {
 		k.path(key, dir)
 		k.need(filepath.Clean(dir) == dir, key, dir, "a path without . and .. and a / at its end")
 	}
+	for i, dir := range c.Storage.BackupDirs {
+		key := fmt.Sprintf("storage.backup_dirs[%d]", i)
+		k.path(key, dir)
+		k.need(filepath.Clean(dir) == dir, key, dir, "a path without . and .. and a / at its end")
+	}
+	for i, line := range c.Storage.BackupCommands {
+		k.need(strings.Fields(line) != nil, fmt.Sprintf("storage.backup_commands[%d]", i), line, "a program and its arguments")
+	}
 	k.oneOf("metadata.listen", c.Metadata.Listen, MetadataAddr, MetadataRedirect)
 	k.need(c.Metadata.TrackedConnections >= 1 && c.Metadata.TrackedConnections <= 1<<20, "metadata.tracked_connections",
 		c.Metadata.TrackedConnections, "1 to 1048576")

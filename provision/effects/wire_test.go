@@ -133,3 +133,53 @@ func TestWire(t *testing.T) {
 		}
 	}
 }
+
+// TestBackupsOnTheWire checks names and arguments of the effects on backups.
+func TestBackupsOnTheWire(t *testing.T) {
+	t.Parallel()
+	var r recorder
+	ctx, call := t.Context(), seedbed.Call{Job: "j"}
+	drop := func(_ any, err error) error { return err }
+	place := seedbed.BackupPlace{Kind: "dir", Path: "/b", Identity: "AGE", NameKey: "k", Before: []string{"mount /b"}}
+	key := seedbed.BackupKey{Instance: "i", Backup: "b"}
+	const there = `{"kind":"dir","path":"/b","identity":"AGE","name_key":"k","before":["mount /b"]}`
+	for _, tt := range []struct {
+		do         func() error
+		name, args string
+	}{
+		{func() error { return drop(CheckBackupPlace.Ask(ctx, &r, place)) }, "check-backup-place", there},
+		{func() error {
+			return drop(BackupVolume.Do(ctx, &r, call, VolumeBackup{
+				Of: seedbed.SnapshotSpec{Pool: "p", Volume: "v", Instance: "i", Name: "s"}, Base: "r",
+				BaseKey: &seedbed.BackupDiskKey{BackupKey: seedbed.BackupKey{Instance: "i", Backup: "a"}},
+				Key:     seedbed.BackupDiskKey{BackupKey: key, Disk: 1}, Place: place,
+			}))
+		}, "backup-volume", `{"of":{"pool":"p","volume":"v","instance":"i","name":"s"},"base":"r",` +
+			`"base_key":{"instance":"i","backup":"a","disk":0},"key":{"instance":"i","backup":"b","disk":1},"place":` + there + `}`},
+		{func() error {
+			return drop(RestoreBackup.Do(ctx, &r, call, BackupRestore{
+				Volume: seedbed.VolumeSpec{Pool: "p", Name: "v", Instance: "i"}, Key: seedbed.BackupDiskKey{BackupKey: key}, Place: place,
+			}))
+		}, "restore-backup", `{"volume":{"pool":"p","name":"v","instance":"i","size":"0"},` +
+			`"key":{"instance":"i","backup":"b","disk":0},"index":"` + seedbed.Digest{}.String() + `","place":` + there + `}`},
+		{func() error {
+			return drop(VerifyBackup.Do(ctx, &r, call, BackupSelection{Place: place, Keys: []seedbed.BackupKey{key}}))
+		},
+			"verify-backup", `{"place":` + there + `,"keys":[{"instance":"i","backup":"b"}]}`},
+		{func() error { return WriteManifest.Do(ctx, &r, call, NewManifest{Place: place}) }, "write-manifest", `{"place":` + there +
+			`,"manifest":{"instance":"","backup":"","time":"0001-01-01T00:00:00Z","name":"","size":"0","stored":"0","installation":"","node":"",` +
+			`"config":null,"disks":null}}`},
+		{func() error { return drop(ReadManifest.Ask(ctx, &r, BackupRef{place, key})) }, "read-manifest",
+			`{"place":` + there + `,"key":{"instance":"i","backup":"b"}}`},
+		{func() error { return drop(ListBackups.Ask(ctx, &r, BackupSelection{Place: place, Instance: "i"})) }, "list-backups",
+			`{"place":` + there + `,"instance":"i"}`},
+		{func() error { return RemoveBackup.Do(ctx, &r, call, BackupRef{place, key}) }, "remove-backup",
+			`{"place":` + there + `,"key":{"instance":"i","backup":"b"}}`},
+		{func() error { return drop(SweepBackups.Do(ctx, &r, call, BackupSweep{place, MinBackupGrace})) }, "sweep-backups",
+			`{"place":` + there + `,"grace":86400000000000}`},
+	} {
+		if err := tt.do(); !errors.Is(err, errRecorded) || r.name != tt.name || r.args != tt.args {
+			t.Errorf("%s: got %s %s, %v", tt.name, r.name, r.args, err)
+		}
+	}
+}

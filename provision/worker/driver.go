@@ -81,6 +81,7 @@ type Pool interface {
 	Mapper
 	Adopter
 	Resizer
+	Archiver
 }
 
 // Definer defines domains at the hypervisor.

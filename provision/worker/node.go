@@ -18,6 +18,7 @@ func (s *Server) effects() effects.Handlers {
 	s.handleImages(h)
 	s.handleVolumes(h)
 	s.handleTrash(h)
+	HandleBackups(h, s.backups, s.log, func(pool string, id seedbed.InstanceID) (Archiver, error) { return s.owned(pool, id) })
 	s.handleForeign(h)
 	s.handleScripts(h)
 	effects.Inventory.Handle(h, func(ctx context.Context, _ effects.None) (seedbed.Inventory, error) { return s.inventory(ctx), nil })

@@ -33,6 +33,8 @@ type Config struct {
 	Migration seedbed.MigrationTarget
 	// Privileged is whether Scripts runs privileged scripts. It is reported.
 	Privileged bool
+	// Backups is what the worker may do for backups.
+	Backups Backups
 	// Address returns where other nodes send the frames of overlays, and the MTU of that interface. It is reported. Nil means
 	// that there is none.
 	Address func() (netip.Addr, int, error)
@@ -60,6 +62,7 @@ type Server struct {
 	hypervisor  Hypervisor
 	scripts     Scripts
 	privileged  bool
+	backups     Backups
 	migration   seedbed.MigrationTarget
 	address     func() (netip.Addr, int, error)
 	addressless complaint // it is not known
@@ -102,7 +105,7 @@ func New(c Config) *Server {
 		node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, privileged: c.Privileged, migration: c.Migration,
 		address: c.Address, tunnel: c.Tunnel, probe: c.Probe, hooks: c.Hooks, checks: c.Checks, log: c.Log,
 		consoles: newConsoles(c.Hypervisor), screens: newScreens(c.Hypervisor), pictures: make(chan struct{}, maxPictures),
-		fence: newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
+		backups: c.Backups, fence: newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
 	}
 	s.table = s.effects()
 	return s

@@ -86,8 +86,10 @@ func (p *Place) List(ctx context.Context, s Selection) (seedbed.BackupList, erro
 	return seedbed.BackupList{}, errMissing
 }
 
-// Remove removes a backup, but not its chunks.
-func (p *Place) Remove(ctx context.Context, key seedbed.BackupKey) error { return errMissing }
+// Remove removes a backup, but not its chunks. If the place refuses that, refusal is why, and the backup stays.
+func (p *Place) Remove(ctx context.Context, key seedbed.BackupKey) (refusal string, err error) {
+	return "", errMissing
+}
 
 // Sweep removes what no backup names and is older than grace.
 func (p *Place) Sweep(ctx context.Context, grace time.Duration, progress func(seedbed.Progress)) (seedbed.BackupSwept, error) {

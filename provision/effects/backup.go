@@ -27,7 +27,7 @@ var (
 	ListBackups = Query[BackupSelection, seedbed.BackupList]{"list-backups"}
 	// RemoveBackup removes a backup, or what an unfinished one has left. Its chunks stay until SweepBackups. An absent backup counts as
 	// removed.
-	RemoveBackup = Order[BackupRef]{"remove-backup"}
+	RemoveBackup = Effect[BackupRef, BackupRemoved]{"remove-backup"}
 	// SweepBackups removes the chunks that no backup names, and what is left of backups that were never finished.
 	SweepBackups = Effect[BackupSweep, seedbed.BackupSwept]{"sweep-backups"}
 )
@@ -64,6 +64,11 @@ type (
 		Instance seedbed.InstanceID  `json:"instance,omitempty"`
 		Keys     []seedbed.BackupKey `json:"keys,omitempty"`
 	}
+	// BackupRemoved is what became of a backup that was to be removed.
+	BackupRemoved struct {
+		// Refusal is why the place did not let it be removed, for example because it is locked. The backup then stays.
+		Refusal string `json:"refusal,omitempty"`
+	}
 	// NewManifest is a backup's manifest, and where it is written to.
 	NewManifest struct {
 		Place    seedbed.BackupPlace    `json:"place"`
@@ -72,10 +77,10 @@ type (
 	// BackupSweep asks for a sweep.
 	BackupSweep struct {
 		Place seedbed.BackupPlace `json:"place"`
-		// Grace is how old what no backup names must be. It is at least MinBackupGrace, so that a backup that is being made loses nothing.
+		// Grace is how old what no backup names must be, at least MinBackupGrace.
 		Grace time.Duration `json:"grace"`
 	}
 )
 
-// MinBackupGrace is the least BackupSweep.Grace.
-const MinBackupGrace = 24 * time.Hour
+// MinBackupGrace is the least BackupSweep.Grace: longer than any call may take, so that a backup that is being made loses nothing.
+const MinBackupGrace = MaxTimeout + time.Hour

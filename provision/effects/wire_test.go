@@ -173,10 +173,10 @@ func TestBackupsOnTheWire(t *testing.T) {
 			`{"place":` + there + `,"key":{"instance":"i","backup":"b"}}`},
 		{func() error { return drop(ListBackups.Ask(ctx, &r, BackupSelection{Place: place, Instance: "i"})) }, "list-backups",
 			`{"place":` + there + `,"instance":"i"}`},
-		{func() error { return RemoveBackup.Do(ctx, &r, call, BackupRef{place, key}) }, "remove-backup",
+		{func() error { return drop(RemoveBackup.Do(ctx, &r, call, BackupRef{place, key})) }, "remove-backup",
 			`{"place":` + there + `,"key":{"instance":"i","backup":"b"}}`},
 		{func() error { return drop(SweepBackups.Do(ctx, &r, call, BackupSweep{place, MinBackupGrace})) }, "sweep-backups",
-			`{"place":` + there + `,"grace":86400000000000}`},
+			`{"place":` + there + `,"grace":90000000000000}`},
 	} {
 		if err := tt.do(); !errors.Is(err, errRecorded) || r.name != tt.name || r.args != tt.args {
 			t.Errorf("%s: got %s %s, %v", tt.name, r.name, r.args, err)

@@ -72,11 +72,13 @@ func HandleBackups(h effects.Handlers, allowed Backups, log *slog.Logger, pool f
 			return p.List(ctx, backup.Selection{Instance: a.Instance, Keys: a.Keys})
 		})
 	})
-	effects.RemoveBackup.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.BackupRef) error {
-		_, err := inPlace(ctx, s, a.Place, func(ctx context.Context, p *backup.Place) (effects.None, error) {
-			return effects.None{}, p.Remove(ctx, a.Key)
+	effects.RemoveBackup.Handle(h, func(
+		ctx context.Context, _ seedbed.Call, a effects.BackupRef, _ effects.Listener,
+	) (effects.BackupRemoved, error) {
+		return inPlace(ctx, s, a.Place, func(ctx context.Context, p *backup.Place) (effects.BackupRemoved, error) {
+			refusal, err := p.Remove(ctx, a.Key)
+			return effects.BackupRemoved{Refusal: refusal}, err
 		})
-		return err
 	})
 	effects.SweepBackups.Handle(h, func(
 		ctx context.Context, _ seedbed.Call, a effects.BackupSweep, to effects.Listener,

@@ -49,6 +49,7 @@ require github.com/beevik/ntp v1.4.3
 require github.com/florianl/go-tc v0.4.5-0.20240822175159-7926c32f7299
 
 require (
+	filippo.io/age v1.3.1
 	github.com/diskfs/go-diskfs v1.9.4
 	github.com/mdlayher/ndp v1.1.0
 	golang.org/x/net v0.59.0
@@ -62,7 +63,6 @@ require (
 )
 
 require (
-	filippo.io/age v1.3.1 // indirect
 	filippo.io/hpke v0.4.0 // indirect
 	github.com/djherbis/times v1.6.0 // indirect
 	github.com/savsgio/gotils v0.0.0-20240704082632-aef3928b8a38 // indirect
@@ -86,7 +86,7 @@ require (
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/josharian/intern v1.0.0 // indirect
 	github.com/josharian/native v1.1.0 // indirect
-	github.com/klauspost/compress v1.20.2 // indirect
+	github.com/klauspost/compress v1.20.2
 	github.com/mailru/easyjson v0.7.7 // indirect
 	github.com/mattn/go-colorable v0.1.13 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect

@@ -212,6 +212,27 @@ type BackupManifest struct {
 	Disks  []BackupDisk    `json:"disks"`
 }
 
+// Check returns ErrInvalid for a manifest that cannot be in a place.
+func (m BackupManifest) Check() error {
+	if err := m.BackupKey.Check(); err != nil {
+		return err
+	}
+	if m.Time.IsZero() {
+		return Errorf(ErrInvalid, "backup %s has no time", m.BackupKey)
+	}
+	seen := map[int]bool{}
+	for _, d := range m.Disks {
+		if err := (BackupDiskKey{m.BackupKey, d.Disk}).Check(); err != nil {
+			return err
+		}
+		if seen[d.Disk] {
+			return Errorf(ErrInvalid, "backup %s has disk %d twice", m.BackupKey, d.Disk)
+		}
+		seen[d.Disk] = true
+	}
+	return nil
+}
+
 // BackupList is what is in a place.
 type BackupList struct {
 	// Backups are sorted by instance, and then by time.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 
@@ -104,7 +105,7 @@ func inPlace[T any](
 			return err
 		}
 		result, err = f(ctx, p)
-		return err
+		return errors.Join(err, p.Close())
 	})
 	if err != nil {
 		return none, err

@@ -26,9 +26,10 @@ type disk struct {
 	reads            atomic.Int64
 }
 
-func (d *disk) ReadAt(p []byte, off int64) (int, error) {
+func (d *disk) Read(_ context.Context, b []byte, off int64) error {
 	d.reads.Add(1)
-	return bytes.NewReader(d.data).ReadAt(p, off)
+	_, err := bytes.NewReader(d.data).ReadAt(b, off)
+	return err
 }
 func (d *disk) Close() error              { return nil }
 func (d *disk) Size() seedbed.Bytes       { return seedbed.Bytes(len(d.data)) }
@@ -55,7 +56,10 @@ func testDisk() *disk {
 // memory is a disk that is restored.
 type memory []byte
 
-func (m memory) WriteAt(p []byte, off int64) (int, error) { return copy(m[off:], p), nil }
+func (m memory) Write(_ context.Context, b []byte, off int64) error {
+	copy(m[off:], b)
+	return nil
+}
 
 // at is a place in a new directory, which Check has made. With identity it is encrypted.
 func at(t testing.TB, identity *age.X25519Identity) seedbed.BackupPlace {

@@ -170,13 +170,13 @@ func TestRefused(t *testing.T) {
 		want  error
 		text  string
 	}{
-		"kind":          {change(plain, func(c *seedbed.BackupPlace) { c.Kind = "tape" }), seedbed.ErrInvalid, "dir"},
-		"relative":      {change(plain, func(c *seedbed.BackupPlace) { c.Path = "backups" }), seedbed.ErrInvalid, "absolute"},
-		"absent":        {change(plain, func(c *seedbed.BackupPlace) { c.Path += "/x" }), seedbed.ErrNotFound, "mount"},
-		"file": {change(plain, func(c *seedbed.BackupPlace) { c.Path += "/" + targetName }), seedbed.ErrInvalid, "not a directory"},
+		"kind":     {change(plain, func(c *seedbed.BackupPlace) { c.Kind = "tape" }), seedbed.ErrInvalid, "dir"},
+		"relative": {change(plain, func(c *seedbed.BackupPlace) { c.Path = "backups" }), seedbed.ErrInvalid, "absolute"},
+		"absent":   {change(plain, func(c *seedbed.BackupPlace) { c.Path += "/x" }), seedbed.ErrNotFound, "mount"},
+		"file":     {change(plain, func(c *seedbed.BackupPlace) { c.Path += "/" + targetName }), seedbed.ErrInvalid, "not a directory"},
 		"not encrypted": {change(plain, func(c *seedbed.BackupPlace) { c.Recipient = mine.Recipient().String() }), seedbed.ErrConflict,
 			"not encrypted"},
-		"recipient":     {change(sealed, func(c *seedbed.BackupPlace) { c.Recipient = "age1x" }), seedbed.ErrInvalid, "age-keygen"},
+		"recipient": {change(sealed, func(c *seedbed.BackupPlace) { c.Recipient = "age1x" }), seedbed.ErrInvalid, "age-keygen"},
 		"for another": {change(sealed, func(c *seedbed.BackupPlace) { c.Recipient, c.Identity = others.Recipient().String(), "" }),
 			seedbed.ErrConflict, mine.Recipient().String()},
 		"wrong secret": {change(sealed, func(c *seedbed.BackupPlace) { c.Identity = seedbed.Secret(others.String()) }), seedbed.ErrInvalid,

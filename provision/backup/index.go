@@ -10,11 +10,8 @@ import (
 	"seedbed"
 )
 
-// MaxDisk is the largest disk that can be backed up.
-const MaxDisk = 16 * seedbed.TiB
-
 // maxIndex limits an index, in bytes.
-const maxIndex = int64(MaxDisk)/chunkSize*int64(len(seedbed.Digest{})) + 64*1024
+const maxIndex = int64(seedbed.MaxDisk)/chunkSize*int64(len(seedbed.Digest{})) + 64*1024
 
 // index is the names of the chunks of a disk. The zero digest stands for a chunk of zeros. It is stored as zstd of a line with its head in
 // JSON, and the digests. It is not encrypted: its names are not digests that others can compute.
@@ -78,7 +75,7 @@ func (c *codec) decodeIndex(stored []byte) (*index, error) {
 			h.ChunkSize, format, chunkSize)
 	}
 	const each = len(seedbed.Digest{})
-	if h.Size < 0 || h.Size > int64(MaxDisk) || h.Chunks != chunksOf(h.Size) || len(digests) != h.Chunks*each {
+	if h.Size < 0 || h.Size > int64(seedbed.MaxDisk) || h.Chunks != chunksOf(h.Size) || len(digests) != h.Chunks*each {
 		return nil, damaged("it has %d bytes of digests for %d chunks of a disk of %d bytes", len(digests), h.Chunks, h.Size)
 	}
 	x := &index{size: h.Size, chunks: make([]seedbed.Digest, h.Chunks)}

@@ -3,15 +3,14 @@ package backup
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"seedbed"
 )
 
-// Restore writes the content of a disk to to, which is all zeros, at least as large, and takes writes of several goroutines. It checks the
+// Restore writes the content of a disk to to, which is all zeros, and at least as large. It checks the
 // digests of the index, and of each chunk. Errors: ErrNotFound without the index or a chunk, ErrConflict for one that is damaged.
 func (p *Place) Restore(
-	ctx context.Context, key seedbed.BackupDiskKey, digest seedbed.Digest, to io.WriterAt, progress func(seedbed.Progress),
+	ctx context.Context, key seedbed.BackupDiskKey, digest seedbed.Digest, to Sink, progress func(seedbed.Progress),
 ) error {
 	x, err := p.index(ctx, key, digest)
 	if err != nil {
@@ -29,7 +28,6 @@ func (p *Place) Restore(
 			return fmt.Errorf("chunk %d of %s: %w", i, key, err)
 		}
 		buffers[worker] = plain
-		_, err = to.WriteAt(plain, int64(i)*chunkSize)
-		return err
+		return to.Write(ctx, plain, int64(i)*chunkSize)
 	})
 }

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"context"
 	"io"
 
 	"seedbed"
@@ -9,10 +10,11 @@ import (
 // Extent is a part of a disk, in bytes.
 type Extent struct{ Offset, Length int64 }
 
-// Source is a disk that is backed up. It does not change. It is read by several goroutines.
+// Source is a disk that is backed up. It does not change.
 type Source interface {
-	io.ReaderAt
 	io.Closer
+	// Read fills b with what the disk has from an offset on. It is called by several goroutines.
+	Read(ctx context.Context, b []byte, offset int64) error
 	// Size is the virtual size.
 	Size() seedbed.Bytes
 	// Written returns the parts that may be other than zeros, in order; ok is false if that is not known.
@@ -20,6 +22,12 @@ type Source interface {
 	// Changed returns the parts that may differ from the base that it was opened with, in order; ok is false if that is not known, or
 	// there is none.
 	Changed() (parts []Extent, ok bool)
+}
+
+// Sink is a disk that is filled.
+type Sink interface {
+	// Write writes b at an offset. It is called by several goroutines.
+	Write(ctx context.Context, b []byte, offset int64) error
 }
 
 // touched returns which chunks of a disk have bytes in the parts.

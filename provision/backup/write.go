@@ -5,15 +5,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 
 	"seedbed"
 )
 
-// Write writes a disk. If base is the key of a disk in the place that is the base which src was opened with, only what has changed since is
-// read. progress may be nil; it is called from one goroutine at a time. An index that exists is replaced. Errors: ErrInvalid for a place
-// whose NameKey is needed, or a disk that is too large, ErrFull, ErrUnavailable, and those of src.
+// Write writes a disk. If base is the key of a disk in the place that is the base which src was opened with, only what has changed since
+// is read. progress may be nil; it is called from one goroutine at a time. An index that exists is replaced. Errors: ErrInvalid for a
+// place whose NameKey is needed, or a disk that is too large, ErrFull, ErrUnavailable, and those of src.
 func (p *Place) Write(
 	ctx context.Context, key seedbed.BackupDiskKey, src Source, base *seedbed.BackupDiskKey, progress func(seedbed.Progress),
 ) (seedbed.BackupDisk, error) {
@@ -21,8 +20,9 @@ func (p *Place) Write(
 	switch err := key.Check(); {
 	case err != nil:
 		return seedbed.BackupDisk{}, err
-	case size > MaxDisk:
-		return seedbed.BackupDisk{}, seedbed.Errorf(seedbed.ErrInvalid, "disk of %s: backups take at most %s", size, MaxDisk)
+	case size > seedbed.MaxDisk:
+		return seedbed.BackupDisk{}, seedbed.Errorf(seedbed.ErrInvalid, "disk of %s: backups take at most %s", size,
+			seedbed.Bytes(seedbed.MaxDisk))
 	case p.seal.sealed() && p.seal.key == nil:
 		return seedbed.BackupDisk{}, seedbed.Errorf(seedbed.ErrInvalid,
 			"the place of backups is encrypted: the key of the names of its chunks is needed to write to it")
@@ -104,9 +104,8 @@ func (w *writer) chunk(ctx context.Context, worker, i int) error {
 		b.plain = make([]byte, chunkSize)
 	}
 	plain := b.plain[:length]
-	n, err := w.src.ReadAt(plain, int64(i)*chunkSize)
-	if n < length {
-		return fmt.Errorf("read the disk at %d: %w", int64(i)*chunkSize, errors.Join(err, io.ErrUnexpectedEOF))
+	if err := w.src.Read(ctx, plain, int64(i)*chunkSize); err != nil {
+		return fmt.Errorf("read the disk at %d: %w", int64(i)*chunkSize, err)
 	}
 	w.mu.Lock()
 	w.read += int64(length)

@@ -109,6 +109,7 @@ func TestContract(t *testing.T) {
 	}
 	drivertest.TestPool(t, drivertest.PoolDriver{
 		Devices: true,
+		Changes: true,
 		Open:    func(t *testing.T) worker.Pool { return opened(t, cfg) },
 		Keep: func(t *testing.T, d time.Duration) worker.Pool {
 			keep.Trash = d

@@ -2,20 +2,208 @@ package dir
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"seedbed"
 	"seedbed/provision/backup"
+	"seedbed/provision/image"
+	"seedbed/provision/pooltag"
 )
 
-// OpenSnapshot implements worker.Archiver.
-func (p *Pool) OpenSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, base string) (backup.Source, error) {
-	return nil, seedbed.Errorf(seedbed.ErrUnavailable, "pool has no backups in this build")
+// rawSuffix ends the names of raw disks in building/.
+const rawSuffix = ".part"
+
+// OpenSnapshot implements worker.Archiver. The disk is copied from the snapshot inside the qcow2 file to a sparse file in building/, so
+// the pool needs space for it in the meantime. It is not known what has changed since base.
+func (p *Pool) OpenSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, _ string) (backup.Source, error) {
+	what := fmt.Sprintf("read snapshot %s of volume %s", spec.Name, spec.Volume)
+	file, size, err := p.beginRead(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("%s in pool %s: %w", what, p.name, err)
+	}
+	path, err := p.rawPath()
+	if err != nil {
+		return nil, err
+	}
+	err = file.CopySnapshot(ctx, spec.Name, path)
+	var f *os.File
+	if err == nil {
+		f, err = os.Open(path)
+	}
+	p.discard(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s in pool %s: %w", what, p.name, p.room(err))
+	}
+	src, err := newRaw(f, size)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return src, nil
 }
 
-// FillVolume implements worker.Archiver.
+// beginRead returns the file of a volume that has a snapshot, and the size of the disk at it, if there is space for a copy.
+func (p *Pool) beginRead(ctx context.Context, spec seedbed.SnapshotSpec) (file image.Volume, size seedbed.Bytes, err error) {
+	if err := p.enter(ctx); err != nil {
+		return file, 0, err
+	}
+	defer p.leave()
+	have, err := p.there(spec.Volume, spec.Instance)
+	if err == nil {
+		err = have.FindToRestore(p.name, spec.Name)
+	}
+	if err != nil {
+		return file, 0, err
+	}
+	file = p.contents(have)
+	inside, err := file.Header()
+	if err != nil {
+		return file, 0, err
+	}
+	if !slices.Contains(inside.Snapshots, spec.Name) {
+		return file, 0, seedbed.Errorf(seedbed.ErrNotFound, "its file has no snapshot of that name")
+	}
+	takes, err := allocated(file)
+	if err != nil {
+		return file, 0, err
+	}
+	return file, have.Snapshots[have.Find(spec.Name)].Info().Size, p.need(takes)
+}
+
+// rawPath makes an empty file for a raw disk.
+func (p *Pool) rawPath() (string, error) {
+	f, err := p.temp(rawSuffix)
+	if err != nil {
+		return "", p.room(err)
+	}
+	return f.Name(), f.Close()
+}
+
+// raw is a raw disk in a sparse file without a name.
+type raw struct {
+	*os.File
+	size    int64
+	written []backup.Extent
+}
+
+// newRaw looks for the parts of a disk that are not holes.
+func newRaw(f *os.File, size seedbed.Bytes) (*raw, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	r := &raw{File: f, size: int64(size)}
+	for end, file := int64(0), min(st.Size(), r.size); end < file; {
+		start, err := f.Seek(end, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			break
+		}
+		if err == nil {
+			end, err = f.Seek(start, unix.SEEK_HOLE)
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.written = append(r.written, backup.Extent{Offset: start, Length: end - start})
+	}
+	return r, nil
+}
+
+func (r *raw) Size() seedbed.Bytes              { return seedbed.Bytes(r.size) }
+func (r *raw) Written() ([]backup.Extent, bool) { return r.written, true }
+func (r *raw) Changed() ([]backup.Extent, bool) { return nil, false }
+
+// Read implements backup.Source. What is beyond the end of the file is zeros.
+func (r *raw) Read(ctx context.Context, b []byte, offset int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	n, err := r.ReadAt(b, offset)
+	clear(b[n:])
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// FillVolume implements worker.Archiver. The disk is first written to a sparse file in building/ and then converted, so the pool needs
+// space for both in the meantime.
 func (p *Pool) FillVolume(
-	ctx context.Context, job seedbed.JobID, spec seedbed.VolumeSpec, from string, fill func(context.Context, io.WriterAt) error,
+	ctx context.Context, job seedbed.JobID, spec seedbed.VolumeSpec, from string, fill func(context.Context, backup.Sink) error,
 ) (seedbed.VolumeInfo, error) {
-	return seedbed.VolumeInfo{}, seedbed.Errorf(seedbed.ErrUnavailable, "pool has no backups in this build")
+	if err := pooltag.CheckSpec(spec); err != nil {
+		return seedbed.VolumeInfo{}, err
+	}
+	want := tag{Name: spec.Name, Job: job, Instance: spec.Instance, Project: spec.Project, From: from, Flat: true, Size: int64(spec.Size)}
+	there, err := p.beginFill(ctx, want)
+	if err == nil && !there {
+		err = p.fill(ctx, want, fill)
+	}
+	if err != nil {
+		return seedbed.VolumeInfo{}, fmt.Errorf("restore volume %s in pool %s: %w", spec.Name, p.name, err)
+	}
+	return p.volume(&want), nil
+}
+
+// beginFill reports whether the volume exists that is to be made.
+func (p *Pool) beginFill(ctx context.Context, want tag) (bool, error) {
+	if err := p.enter(ctx); err != nil {
+		return false, err
+	}
+	defer p.leave()
+	have, err := p.look(volumes, want.Name)
+	if err != nil {
+		return false, err
+	}
+	if have != nil {
+		return true, have.CheckSame(p.name, want)
+	}
+	return false, p.need(cloneRoom)
+}
+
+// fill makes the volume of that tag.
+func (p *Pool) fill(ctx context.Context, want tag, fill func(context.Context, backup.Sink) error) error {
+	f, err := p.temp(rawSuffix)
+	if err != nil {
+		return p.room(err)
+	}
+	defer p.discard(f.Name())
+	err = f.Truncate(want.Size)
+	if err == nil {
+		err = fill(ctx, rawSink{p, f})
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return p.room(err)
+	}
+	path, err := p.convert(ctx, f.Name(), image.Raw, nil)
+	if path != "" {
+		defer p.discard(path)
+	}
+	if err != nil {
+		return err
+	}
+	return p.publishNew(ctx, path, want)
+}
+
+// rawSink writes a raw disk.
+type rawSink struct {
+	p *Pool
+	f *os.File
+}
+
+// Write implements backup.Sink. It leaves the pool's reserve.
+func (s rawSink) Write(ctx context.Context, b []byte, offset int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.p.need(seedbed.Bytes(len(b))); err != nil {
+		return err
+	}
+	_, err := s.f.WriteAt(b, offset)
+	return err
 }

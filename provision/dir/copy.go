@@ -63,18 +63,28 @@ func (p *Pool) beginCopy(ctx context.Context, spec seedbed.VolumeCopy, want tag)
 	if err != nil {
 		return nil, err
 	}
-	file, takes := p.contents(from), cloneRoom
+	file := p.contents(from)
+	takes, err := allocated(file)
+	if err != nil {
+		return nil, err
+	}
+	return &file, p.need(takes)
+}
+
+// allocated returns the most that a copy of a volume's content takes.
+func allocated(file image.Volume) (seedbed.Bytes, error) {
+	takes := cloneRoom
 	for _, path := range []string{file.Path, file.Backing} {
 		if path == "" {
 			continue
 		}
 		st, err := os.Stat(path)
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
 		takes += image.Allocated(st)
 	}
-	return &file, p.need(takes)
+	return takes, nil
 }
 
 // copyFile makes the volume of that tag from the file of another.
@@ -91,6 +101,11 @@ func (p *Pool) copyFile(ctx context.Context, from image.Volume, want tag, progre
 	if err != nil {
 		return p.room(err)
 	}
+	return p.publishNew(ctx, path, want)
+}
+
+// publishNew makes the finished file at path the volume of that tag, unless there is one.
+func (p *Pool) publishNew(ctx context.Context, path string, want tag) error {
 	if err := p.enter(ctx); err != nil {
 		return err
 	}

@@ -94,6 +94,22 @@ func (v Volume) Copy(ctx context.Context, dst string, size seedbed.Bytes, progre
 	return Volume{Path: dst}.Resize(ctx, size)
 }
 
+// CopySnapshot writes what the disk contained at a snapshot inside the file to dst, a raw file that exists, without zeros. A domain may
+// have the file open: what a snapshot has does not change. The data is not yet synced. It returns ErrFull if there is no space, and the
+// errors of Header.
+func (v Volume) CopySnapshot(ctx context.Context, name, dst string) error {
+	if _, err := v.Header(); err != nil {
+		return err
+	}
+	from := command.Confined{Write: []string{dst}, Read: []string{v.Path}}
+	if v.Backing != "" {
+		from.Read = append(from.Read, v.Backing)
+	}
+	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime, Limits: changing, Confined: &from,
+		Args: []string{"convert", "-U", "-l", "snapshot.name=" + name, "-f", string(QCOW2), "-O", string(Raw), v.Path, dst}})
+	return room(err)
+}
+
 // locked is the tool's message when another process has the file open.
 const locked = "Is another process using the image"
 

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 
 	"seedbed"
@@ -20,7 +19,7 @@ type Archiver interface {
 	// FillVolume makes a blank volume like CloneVolume, and has fill write to it. from is what it is a copy of: an existing volume with the
 	// same name, instance, from and size is returned unchanged. After an error no partly made volume is left.
 	FillVolume(
-		ctx context.Context, job seedbed.JobID, spec seedbed.VolumeSpec, from string, fill func(context.Context, io.WriterAt) error,
+		ctx context.Context, job seedbed.JobID, spec seedbed.VolumeSpec, from string, fill func(context.Context, backup.Sink) error,
 	) (seedbed.VolumeInfo, error)
 }
 
@@ -158,7 +157,7 @@ func (s *archive) restore(
 			return info, seedbed.Errorf(seedbed.ErrInvalid, "size %s of volume %s is below that of the disk in the backup, %s", spec.Size, spec.Name,
 				size)
 		}
-		return pool.FillVolume(ctx, job, spec, "backup:"+a.Key.String(), func(ctx context.Context, to io.WriterAt) error {
+		return pool.FillVolume(ctx, job, spec, "backup:"+a.Key.String(), func(ctx context.Context, to backup.Sink) error {
 			return p.Restore(ctx, a.Key, a.Index, to, progress)
 		})
 	})

@@ -31,6 +31,8 @@ type PoolDriver struct {
 	// Devices is set if the pool keeps real disks, of images in every format, and mapped volumes
 	// are real block devices that can be read and written.
 	Devices bool
+	// Changes is set if the pool knows what has changed since a snapshot.
+	Changes bool
 }
 
 // poolCase is one case of TestPool, with an empty pool without a trash.
@@ -89,7 +91,7 @@ func TestPool(t *testing.T, d PoolDriver) {
 		{"volume without the tag", testForeignVolume},
 		{"ended context", testEndedPool},
 		{"room", testInfo},
-	}, volumeCases, mapCases, uploadCases)
+	}, volumeCases, mapCases, uploadCases, backupCases)
 	if d.Devices {
 		cases = slices.Concat(cases, formatCases)
 	}

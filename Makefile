@@ -95,7 +95,7 @@ check: vet lint ## the fast part: format, vet, lint, unit tests; needs C's heade
 	CGO_ENABLED=0 go test ./...
 
 # What has goroutines that share memory. The race detector needs C and makes tests several times slower.
-RACE := . ./store/groupcommit ./store/zk ./store/local ./provision/engine ./provision/plans ./provision/intake ./provision/record ./provision/cleanup ./provision/fleet ./provision/worker/... ./provision/placement ./feed ./guestplane ./metadata ./netcfg/... \
+RACE := . ./store/groupcommit ./store/zk ./store/local ./provision/engine ./provision/plans ./provision/intake ./provision/record ./provision/cleanup ./provision/fleet ./provision/worker/... ./provision/backup ./provision/placement ./feed ./guestplane ./metadata ./netcfg/... \
 	./webhook/... ./api/client ./api/pvc ./api/rest ./api/server ./api/signin ./internal/cgate ./internal/duplex ./internal/httpserve ./internal/mtls ./internal/reload ./internal/run
 # Of the store, the engine and the API, what is about concurrent requests and jobs: all of it would take ten minutes.
 RACE_STORE  := ^(TestContract|TestSharedCreates|TestJobChangesInABatch|TestHintIsForCommits|TestGuestEventsBounded)$$/^race$$

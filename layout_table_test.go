@@ -169,6 +169,7 @@ var outside = map[string]string{
 	"github.com/diskfs/go-diskfs":   "provision/seed",
 	"github.com/klauspost/compress": "provision/backup",
 	"filippo.io/age":                "provision/backup",
+	"github.com/minio/minio-go":     "provision/backup",
 }
 
 // tables is which package of the store writes a table. Besides, those of together write it: package

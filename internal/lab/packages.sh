@@ -8,7 +8,7 @@ set -eu
 run="gcc libc6-dev pkg-config libvirt-dev librados-dev librbd-dev libvirt-daemon libvirt-daemon-system libvirt-clients
 	qemu-system-x86 qemu-utils iproute2 nftables debootstrap e2fsprogs fdisk grub-common grub-pc-bin procps openssh-client"
 deb="gcc libc6-dev pkg-config libvirt-dev librados-dev librbd-dev make dpkg-dev debhelper"
-ceph="ceph-mon ceph-mgr ceph-osd ceph-common qemu-block-extra"
+ceph="ceph-mon ceph-mgr ceph-osd ceph-common qemu-block-extra radosgw"
 postgres=postgresql
 zookeeper="zookeeper default-jre-headless"
 dnsmasq=dnsmasq-base

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"encoding/json"
@@ -44,8 +45,11 @@ func openStore(c seedbed.BackupPlace) (store, error) {
 	switch c.Kind {
 	case seedbed.BackupDir:
 		return openDir(c.Path)
+	case seedbed.BackupS3:
+		return openS3(c)
 	}
-	return nil, seedbed.Errorf(seedbed.ErrInvalid, "kind %q of a place of backups: expected %s", seedbed.Clip(c.Kind), seedbed.BackupDir)
+	return nil, seedbed.Errorf(seedbed.ErrInvalid, "kind %q of a place of backups: expected %s or %s", seedbed.Clip(c.Kind), seedbed.BackupDir,
+		seedbed.BackupS3)
 }
 
 // readTarget returns the description of a place; ErrNotFound without one.
@@ -195,9 +199,15 @@ func makePlace(ctx context.Context, s store, with *seal) (t target, made bool, e
 		return t, false, err
 	}
 	err = s.create(ctx, targetName, append(data, '\n'))
-	if errors.Is(err, seedbed.ErrExists) {
-		t, err = readTarget(ctx, s)
+	if err == nil {
+		err = s.sync(ctx)
+	}
+	if err != nil && !errors.Is(err, seedbed.ErrExists) {
 		return t, false, err
 	}
-	return t, err == nil, errors.Join(err, s.sync(ctx))
+	have, err := readTarget(ctx, s) // not every S3 server refuses to replace an object
+	if err != nil || !bytes.Equal(have.Proof, t.Proof) {
+		return have, false, err
+	}
+	return t, true, nil
 }

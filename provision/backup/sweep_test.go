@@ -2,12 +2,14 @@ package backup
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,6 +127,40 @@ func TestSweepStopsAtDamagedIndex(t *testing.T) {
 	}
 	if swept, err := p.Sweep(t.Context(), 25*time.Hour, nil); err != nil || swept.Removed != 5 {
 		t.Errorf("after its removal: %+v, %v", swept, err)
+	}
+}
+
+// locked is a store that lets no object go.
+type locked struct{ store }
+
+func (locked) remove(context.Context, string, time.Time) (bool, error) {
+	return false, seedbed.Errorf(seedbed.ErrForbidden, "it is locked until tomorrow")
+}
+
+// What the place does not let go is reported, and the sweep goes on.
+func TestLockedObjects(t *testing.T) {
+	t.Parallel()
+	c := at(t, nil)
+	p := open(t, c)
+	k := newKeyOf(seedbed.NewInstanceID())
+	d := testDisk()
+	made := backUp(t, p, k, d, nil)
+	p = &Place{store: locked{p.store}, seal: p.seal, codec: p.codec}
+	refusal, err := p.Remove(t.Context(), k)
+	if err != nil || !strings.Contains(refusal, "manifest.json") || !strings.Contains(refusal, "locked until tomorrow") {
+		t.Errorf("removed: %q, %v", refusal, err)
+	}
+	wantRestored(t, p, k, d.data)
+	if err := os.Remove(filepath.Join(c.Path, manifestName(k))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(c.Path, diskName(first(k)))); err != nil {
+		t.Fatal(err)
+	}
+	makeOlder(t, c, 26*time.Hour)
+	swept, err := p.Sweep(t.Context(), 25*time.Hour, nil)
+	if err != nil || swept.Refused != made.New || swept.Removed != 0 || !strings.Contains(swept.Refusal, "locked until tomorrow") {
+		t.Errorf("swept %+v, %v", swept, err)
 	}
 }
 

@@ -231,3 +231,37 @@ func TestRefused(t *testing.T) {
 		t.Errorf("open what is not a place: %v", err)
 	}
 }
+
+// Of two calls that make a place at the same time, both get the one that is there.
+func TestMadeTogether(t *testing.T) {
+	t.Parallel()
+	id := newIdentity(t)
+	c := seedbed.BackupPlace{Kind: seedbed.BackupDir, Path: t.TempDir(), Recipient: id.Recipient().String()}
+	c.Identity = seedbed.Secret(id.String())
+	type answer struct {
+		info seedbed.BackupPlaceInfo
+		err  error
+	}
+	answers := make(chan answer)
+	const calls = 8
+	for range calls {
+		go func() {
+			info, err := Check(t.Context(), c)
+			answers <- answer{info, err}
+		}()
+	}
+	made, keys := 0, map[seedbed.Secret]bool{}
+	for range calls {
+		a := <-answers
+		if a.err != nil {
+			t.Error(a.err)
+		}
+		if a.info.Made {
+			made++
+		}
+		keys[a.info.NameKey] = true
+	}
+	if made != 1 || len(keys) != 1 {
+		t.Errorf("made %d times, with %d keys", made, len(keys))
+	}
+}

@@ -202,11 +202,12 @@ func makePlace(ctx context.Context, s store, with *seal) (t target, made bool, e
 	if err == nil {
 		err = s.sync(ctx)
 	}
-	if err != nil && !errors.Is(err, seedbed.ErrExists) {
+	taken := errors.Is(err, seedbed.ErrExists)
+	if err != nil && !taken {
 		return t, false, err
 	}
 	have, err := readTarget(ctx, s) // not every S3 server refuses to replace an object
-	if err != nil || !bytes.Equal(have.Proof, t.Proof) {
+	if err != nil || taken || !bytes.Equal(have.Proof, t.Proof) {
 		return have, false, err
 	}
 	return t, true, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,7 @@ func (l *lab) serve(t *testing.T) {
 	t.Helper()
 	config := worker.Config{Node: l.node, Pools: map[string]worker.Pool{"default": l.pool}, Hypervisor: l.domain,
 		Log:       slog.New(slog.DiscardHandler),
+		Backups:   worker.Backups{Dirs: []string{os.TempDir()}},
 		Keepalive: 20 * time.Millisecond, Grace: 100 * time.Millisecond}
 	if l.scripts != nil {
 		config.Scripts = l.scripts

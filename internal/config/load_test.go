@@ -130,6 +130,10 @@ func TestParseRefuses(t *testing.T) {
 		},
 		{"metadata elsewhere", "metadata: {listen: '0.0.0.0:80'}\n", "expected 169.254.169.254:80 or redirect"},
 		{"no pools", "storage: {pools: []}\n", "storage.pools"},
+		{"backups in a directory that is not absolute", "storage: {backup_dirs: [mnt]}\n",
+			"storage.backup_dirs[0]: \"mnt\" cannot be used: expected an absolute path"},
+		{"backups in a directory that climbs", "storage: {backup_dirs: [/mnt/..]}\n", "storage.backup_dirs[0]: \"/mnt/..\" cannot be used"},
+		{"empty command of backups", "storage: {backup_commands: [\" \"]}\n", "storage.backup_commands[0]: \" \" cannot be used"},
 		{
 			"pool type", "storage:\n  pools:\n  - name: a\n    type: nfs\n    path: /a\n",
 			"f.yaml:4: storage.pools[0].type: \"nfs\" cannot be used: expected dir or ceph",

@@ -138,7 +138,7 @@ func (c Config) problems() []problem {
 		k.need(filepath.Clean(dir) == dir, key, dir, "a path without . and .. and a / at its end")
 	}
 	for i, line := range c.Storage.BackupCommands {
-		k.need(strings.Fields(line) != nil, fmt.Sprintf("storage.backup_commands[%d]", i), line, "a program and its arguments")
+		k.need(len(strings.Fields(line)) > 0, fmt.Sprintf("storage.backup_commands[%d]", i), line, "a program and its arguments")
 	}
 	k.oneOf("metadata.listen", c.Metadata.Listen, MetadataAddr, MetadataRedirect)
 	k.need(c.Metadata.TrackedConnections >= 1 && c.Metadata.TrackedConnections <= 1<<20, "metadata.tracked_connections",

@@ -82,6 +82,38 @@ type System struct {
 	// BootFrom is BootNetwork or BootCDROM if its firmware tries the network of NIC 0, or the CD-ROM drive, before the first disk; empty
 	// means the disk alone. It is what the profile or the request says, not a system template.
 	BootFrom string `json:"boot_from,omitempty"`
+	// Restart is RestartAlways if the instance is started on another node once its own was fenced; empty means RestartNever. Those of the
+	// highest Priority are started first. Both are what the request says.
+	Restart  string `json:"restart,omitempty"`
+	Priority int    `json:"restart_priority,omitempty"`
+}
+
+// What becomes of an instance whose node was fenced.
+const (
+	RestartNever  = "never"
+	RestartAlways = "always"
+)
+
+// MaxPriority is the highest priority of an instance, and its negative the lowest.
+const MaxPriority = 1000
+
+// CheckRestart returns ErrInvalid unless restart is RestartNever, RestartAlways or empty, and priority within its bounds.
+func CheckRestart(restart string, priority int) error {
+	if restart != "" && restart != RestartNever && restart != RestartAlways {
+		return Errorf(ErrInvalid, "restart %q is unknown: expected %s or %s", Clip(restart), RestartNever, RestartAlways)
+	}
+	if priority < -MaxPriority || priority > MaxPriority {
+		return Errorf(ErrInvalid, "restart_priority is %d: expected %d to %d", priority, -MaxPriority, MaxPriority)
+	}
+	return nil
+}
+
+// Restarts returns restart as System.Restart has it: RestartNever is empty.
+func Restarts(restart string) string {
+	if restart == RestartNever {
+		return ""
+	}
+	return restart
 }
 
 // What the firmware of an instance boots from: its first disk, or before that the network of NIC 0 or the CD-ROM drive.
@@ -149,18 +181,22 @@ type Hardware struct {
 	VNC       bool   `json:"vnc"`
 	VNCBind   string `json:"vnc_bind,omitempty"`
 	Autostart bool   `json:"autostart"`
+	Restart   string `json:"restart,omitempty"`
+	Priority  int    `json:"restart_priority,omitempty"`
 }
 
 // Hardware returns what JobSet can change of the instance.
 func (i Instance) Hardware() Hardware {
 	s := i.System
-	return Hardware{CDROM: i.CDROM, BootFrom: s.BootFrom, Serial: s.Serial, VNC: s.VNC, VNCBind: s.VNCBind, Autostart: s.Autostart}
+	return Hardware{CDROM: i.CDROM, BootFrom: s.BootFrom, Serial: s.Serial, VNC: s.VNC, VNCBind: s.VNCBind, Autostart: s.Autostart,
+		Restart: s.Restart, Priority: s.Priority}
 }
 
 // WithHardware returns the instance with that hardware.
 func (i Instance) WithHardware(h Hardware) Instance {
 	i.CDROM, i.System.BootFrom, i.System.Serial, i.System.VNC, i.System.VNCBind, i.System.Autostart =
 		h.CDROM, h.BootFrom, h.Serial, h.VNC, h.VNCBind, h.Autostart
+	i.System.Restart, i.System.Priority = h.Restart, h.Priority
 	return i
 }
 
@@ -173,6 +209,9 @@ type HardwareChange struct {
 	VNC       *bool   `json:"vnc,omitempty"`
 	VNCBind   *string `json:"vnc_bind,omitempty"`
 	Autostart *bool   `json:"autostart,omitempty"`
+	// Restart RestartAlways takes Autostart away: the node would start the guest again that was started on another one.
+	Restart  *string `json:"restart,omitempty"`
+	Priority *int    `json:"restart_priority,omitempty"`
 	// Force opens the CD-ROM drive even if the guest has locked it.
 	Force bool `json:"force,omitempty"`
 }
@@ -194,6 +233,18 @@ func (c HardwareChange) Of(h Hardware) (to Hardware, changed []string, err error
 	put(&to.VNC, c.VNC)
 	put(&to.VNCBind, c.VNCBind)
 	put(&to.Autostart, c.Autostart)
+	put(&to.Restart, c.Restart)
+	put(&to.Priority, c.Priority)
+	if err := CheckRestart(to.Restart, to.Priority); err != nil {
+		return h, nil, err
+	}
+	if to.Restart = Restarts(to.Restart); to.Restart == RestartAlways {
+		if c.Autostart != nil && *c.Autostart {
+			return h, nil, Errorf(ErrInvalid, "autostart has a node start the instance, also after it was started on another one by restart %s: "+
+				"expected one of them", RestartAlways)
+		}
+		to.Autostart = false
+	}
 	if _, err := netip.ParseAddr(to.VNCBind); to.VNCBind != "" && err != nil {
 		return h, nil, Errorf(ErrInvalid, "vnc_bind is %q: expected an IP address of the node, or none for its loopback", Clip(to.VNCBind))
 	}
@@ -222,13 +273,14 @@ func put[T any](to *T, value *T) {
 
 // HardwareFields returns the names of what JobSet can change.
 func HardwareFields() []string {
-	return []string{"cdrom", "boot_from", "serial", "vnc", "vnc_bind", "autostart"}
+	return []string{"cdrom", "boot_from", "serial", "vnc", "vnc_bind", "autostart", "restart", "restart_priority"}
 }
 
 // Differs returns the names of what h and other do not have in common.
 func (h Hardware) Differs(other Hardware) (names []string) {
 	for n, differs := range []bool{h.CDROM != other.CDROM, h.BootFrom != other.BootFrom, h.Serial != other.Serial, h.VNC != other.VNC,
-		h.VNCBind != other.VNCBind, h.Autostart != other.Autostart} {
+		h.VNCBind != other.VNCBind, h.Autostart != other.Autostart,
+		h.Restart != other.Restart, h.Priority != other.Priority} {
 		if differs {
 			names = append(names, HardwareFields()[n])
 		}

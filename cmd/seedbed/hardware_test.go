@@ -18,7 +18,9 @@ func formatOf(image string) string {
 }
 
 // atOnce reports whether a guest that runs gets a change of its hardware at once.
-func atOnce(what string) bool { return what == "cdrom" || what == "autostart" }
+func atOnce(what string) bool {
+	return what == "cdrom" || what == "autostart" || what == "restart" || what == "restart_priority"
+}
 
 // set does what a job on the hardware of an instance does.
 func (e engine) set(ctx context.Context, job *seedbed.Job) error {

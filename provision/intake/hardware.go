@@ -106,6 +106,9 @@ func (in *Intake) PlanSet(ctx context.Context, name seedbed.InstanceName, change
 	for _, what := range changed {
 		when := "at its next start"
 		switch {
+		case what == "restart" || what == "restart_priority":
+			p.Notes = append(p.Notes, what+" changes at once")
+			continue
 		case inst.State != seedbed.InstanceRunning:
 		case what == "autostart":
 			when = "at once"

@@ -264,6 +264,10 @@ func (in *Intake) fit(i *seedbed.Instance, m tailored, s shape) {
 		i.System = seedbed.SystemOf(*m.parts.System)
 	}
 	i.System.BootFrom = seedbed.BootsFrom(s.bootFrom)
+	i.System.Restart, i.System.Priority = seedbed.Restarts(s.restart), s.priority
+	if i.System.Restart == seedbed.RestartAlways { // its node must not start what was started on another one
+		i.System.Autostart = false
+	}
 }
 
 // profile returns the profile that a request of a project names. What the project may not use is ErrInvalid,

@@ -31,6 +31,9 @@ type shape struct {
 	tags         map[string]string
 	// bootFrom is what the firmware boots from, as seedbed.CheckBootFrom has it.
 	bootFrom string
+	// restart and priority are as seedbed.CheckRestart has them.
+	restart  string
+	priority int
 	// cdrom is the ISO image for the CD-ROM drive, as the request names it.
 	cdrom string
 	// follow is how the user-data follows its profile. hold and protected are the values in the
@@ -127,6 +130,21 @@ var params = map[string]func(*shape, any) error{
 			return err
 		}
 		return seedbed.CheckBootFrom(s.bootFrom)
+	},
+	"restart": func(s *shape, v any) (err error) {
+		if s.restart, err = word("restart", v); err != nil {
+			return err
+		}
+		return seedbed.CheckRestart(s.restart, 0)
+	},
+	"restart_priority": func(s *shape, v any) error {
+		n, ok := whole(v)
+		if !ok {
+			return seedbed.Errorf(seedbed.ErrInvalid, "param restart_priority is %s: expected a whole number from %d to %d", kindOf(v),
+				-seedbed.MaxPriority, seedbed.MaxPriority)
+		}
+		s.priority = int(max(min(n, seedbed.MaxPriority+1), -seedbed.MaxPriority-1))
+		return seedbed.CheckRestart("", s.priority)
 	},
 	"cdrom": func(s *shape, v any) (err error) { s.cdrom, err = word("cdrom", v); return err },
 	"instance_id": func(s *shape, v any) (err error) {

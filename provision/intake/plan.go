@@ -155,6 +155,9 @@ func (m prepared) notes(p *seedbed.Plan) {
 	case seedbed.BootCDROM:
 		tell("it boots from its CD-ROM drive first, and then from its first disk")
 	}
+	if m.inst.System.Restart == seedbed.RestartAlways {
+		tell("it is started on another node if its own is fenced")
+	}
 	tell("%s", m.way())
 	if m.inst.Held {
 		tell("it is defined and left off")

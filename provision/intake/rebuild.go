@@ -251,6 +251,12 @@ func (in *Intake) remake(i *seedbed.Instance, m tailored, disks []seedbed.Volume
 	in.fit(i, m, s)
 	if m.Name == i.Profile { // what seedbed vm set has changed
 		had.BootFrom = i.System.BootFrom
+		if _, said := m.given["restart"]; said {
+			had.Restart, had.Autostart = i.System.Restart, had.Autostart && i.System.Restart == ""
+		}
+		if _, said := m.given["restart_priority"]; said {
+			had.Priority = i.System.Priority
+		}
 		*i = i.WithHardware(had)
 	}
 	i.Protected, i.Held = protected, held

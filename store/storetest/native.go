@@ -384,7 +384,7 @@ func testKept(b *bench) {
 	i.Params = map[string]any{"n": int64(1<<62 + 1), "on": true, "text": "a\"\x00\n", "big": int64(-1)}
 	i.System = seedbed.System{
 		VNC: true, VNCBind: "0.0.0.0", NodeLimit: []string{"a", "b"}, NodeSelector: "mem",
-		Autostart: true, MigrationMethod: "live", MigrationMaxDowntime: 300,
+		Autostart: true, MigrationMethod: "live", MigrationMaxDowntime: 300, Restart: "always", Priority: -7,
 	}
 	get(b.Accept(ctx, a))(b)
 	got := get(b.Instance(ctx, i.ID))(b)

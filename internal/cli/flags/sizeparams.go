@@ -15,6 +15,9 @@ type sized struct {
 	Boot    string        `json:"boot_from"`
 	CDROM   string        `json:"cdrom"`
 	SSHKeys []string      `json:"ssh_keys"`
+
+	Restart  string `json:"restart"`
+	Priority int    `json:"restart_priority"`
 }
 
 // SizeParams are the flags that set these parameters instead of --param.
@@ -32,6 +35,8 @@ func (s *SizeParams) Add(a *cli.App, c *cobra.Command) {
 		cli.Flag{Field: "boot_from", Name: "boot", Usage: "`SOURCE` that it boots from: disk, or network, by its first NIC, or cdrom, and then " +
 			"the disk (default: the profile's, or disk)"},
 		cli.Flag{Field: "cdrom", Usage: "ISO `IMAGE` for its CD-ROM drive; without an image and a profile, its disk is blank"},
+		cli.Flag{Field: "restart", Usage: "`WHEN` to start it on another node: always if its own is fenced, or never (default)"},
+		cli.Flag{Field: "restart_priority", Usage: "`NUMBER` by which instances of a fenced node are started, the highest first (default 0)"},
 		cli.Flag{
 			Field: "ssh_keys", Name: "ssh-key", Each: true,
 			ParseAll: func(texts []string) (any, error) { return SSHKeys(texts) },

@@ -116,7 +116,7 @@ func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 		{"vcpus", strconv.Itoa(i.VCPUs)}, {"memory", cli.Size(i.Memory)},
 		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")},
 		{"boot from", i.System.BootFrom}, {"cdrom", i.CDROM}, {"screen", cli.When(i.System.VNC, screenLine(i.System))},
-		{"autostart", cli.YesOnly(i.System.Autostart)}, {"pending", pendingLine(i)},
+		{"autostart", cli.YesOnly(i.System.Autostart)}, {"restart", restartLine(i.System)}, {"pending", pendingLine(i)},
 		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)},
 		{"user-data follows", cli.YesOnly(i.Follow == seedbed.FollowLive)},
 		{"datasource", string(i.Datasource)}, {"metadata options", flags.OptionLine(i.Metadata)},

@@ -3,6 +3,7 @@ package instance
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -20,16 +21,18 @@ func vmSet(a *cli.App) *cobra.Command {
 		w      cli.WaitFlags
 	)
 	c := &cobra.Command{
-		Use: "set VM", Short: "Change what an instance boots from, its console or its screen",
+		Use: "set VM", Short: "Change what an instance boots from, its console, its screen or its restart",
 		Long: `Change what an instance boots from, whether it has a serial console and a screen, and
-whether it starts with its node. The guest of a running instance gets all but the last
+whether it starts with its node, or on another one if its own is fenced. The guest of a
+running instance gets a change of what it boots from, of its console and of its screen
 when it is started again, as by seedbed vm reboot. Until then, seedbed vm show has it as
 pending. A rebuild by the same profile keeps what was set. Other commands change the
 rest: vm resize, vm cdrom, vm nic, volume attach, vm options, vm tag.`,
 		Example: "  seedbed vm set web1 --boot disk\n  seedbed vm set web1 --vnc --vnc-bind 192.0.2.7 --dry-run",
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if change == (seedbed.HardwareChange{}) {
-				return cli.Usagef("set %s: what is to change is missing: give --boot, --serial, --vnc, --vnc-bind or --autostart", args[0])
+				return cli.Usagef("set %s: what is to change is missing: give --boot, --serial, --vnc, --vnc-bind, "+
+					"--autostart, --restart or --restart-priority", args[0])
 			}
 			return changeHardware(ctx, a, api, &w, args[0], change, dry)
 		}),
@@ -42,6 +45,8 @@ rest: vm resize, vm cdrom, vm nic, volume attach, vm options, vm tag.`,
 		cli.Flag{Field: "vnc", Usage: "give it a screen; --vnc=false takes it away"},
 		cli.Flag{Field: "vnc_bind", Usage: "`ADDRESS` of its node on which the screen listens (default: the loopback)"},
 		cli.Flag{Field: "autostart", Usage: "start it with its node; --autostart=false does not"},
+		cli.Flag{Field: "restart", Usage: "`WHEN` to start it on another node: always if its own is fenced, or never"},
+		cli.Flag{Field: "restart_priority", Usage: "`NUMBER` by which instances of a fenced node are started, the highest first"},
 	)
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would change and when, and what prevents it")
 	w.AddJob(a, c)
@@ -154,3 +159,11 @@ func pendingLine(i seedbed.Instance) string {
 
 // screenLine says where a screen listens.
 func screenLine(s seedbed.System) string { return "vnc on " + cmp.Or(s.VNCBind, "127.0.0.1") }
+
+// restartLine says whether an instance is started on another node, and when.
+func restartLine(s seedbed.System) string {
+	if s.Restart == "" {
+		return ""
+	}
+	return s.Restart + cli.When(s.Priority != 0, fmt.Sprintf(", priority %d", s.Priority))
+}

@@ -359,6 +359,7 @@ type MigrateSpec struct {
 	// Home is its home afterwards, and WasHome the one before, which the store sets.
 	Home    string `json:"home,omitempty"`
 	WasHome string `json:"was_home,omitempty"`
+	Lost    bool   `json:"lost,omitempty"` // From was fenced
 }
 
 // RebuildSpec is the input of a job that gives an instance fresh disks. What the instance becomes

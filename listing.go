@@ -73,7 +73,7 @@ func JobKinds() []JobKind {
 	return []JobKind{JobCreate, JobRemove, JobImport, JobStart, JobStop, JobReboot, JobRebuild, JobMigrate, JobResize,
 		JobFlatten, JobSnapshot, JobSnapshotRemove, JobSnapshotRestore, JobImageRemove, JobOVA, JobOVARemove, JobAdopt, JobForget,
 		JobVolumeAdd, JobVolumeRemove, JobVolumeResize, JobVolumeSet, JobAttach, JobDetach,
-		JobNICAdd, JobNICRemove, JobNICSet, JobSet}
+		JobNICAdd, JobNICRemove, JobNICSet, JobSet, JobFailover}
 }
 
 // cursorForm matches a time in microseconds and the ID of a job.
@@ -184,7 +184,7 @@ func Decisions() []Decision {
 }
 
 // NodeStates returns all states of nodes.
-func NodeStates() []NodeState { return []NodeState{NodeReady, NodeCordoned, NodeAway} }
+func NodeStates() []NodeState { return []NodeState{NodeReady, NodeCordoned, NodeAway, NodeFenced} }
 
 // ImageStates returns all states of images.
 func ImageStates() []ImageState { return []ImageState{ImageImporting, ImageActive, ImageRemoving} }

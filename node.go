@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -24,8 +25,76 @@ type Node struct {
 	Report NodeReport `json:"report,omitzero"`
 	Seen   time.Time  `json:"seen,omitzero"`
 	// Problem is why it did not answer the last request; empty if it did.
+	Problem string  `json:"problem,omitempty"`
+	Fencing Fencing `json:"fencing,omitzero"`
+}
+
+// Fencing is how a node is switched off when it is lost, and whether that was done.
+type Fencing struct {
+	// Agent is the program that the workers of other nodes run for it: one of fence-agents, or a script of worker.fence_dir. Empty means none.
+	Agent string `json:"agent,omitempty"`
+	// Options are what it is told, by name. Sealed are further options with secrets, encrypted.
+	Options map[string]string `json:"options,omitempty"`
+	Sealed  []byte            `json:"-"`
+	// Fenced is when the node was switched off, or an operator confirmed that it is; zero from when it is back.
+	Fenced time.Time `json:"fenced,omitzero"`
+	// Incarnation grows with each fence. A worker does nothing for jobs before it was told of it.
+	Incarnation int64 `json:"incarnation,omitempty"`
+	// Problem is why the last fence failed; empty if it did not.
 	Problem string `json:"problem,omitempty"`
 }
+
+// JobFailover fences a node, and starts instances of it elsewhere.
+const JobFailover JobKind = "failover"
+
+// FailoverSpec is the input of a JobFailover.
+type FailoverSpec struct {
+	// Lost is set if the installation itself found the node lost, and Confirmed if an operator says that it is off, so that its agent
+	// is not run.
+	Lost      bool `json:"lost,omitempty"`
+	Confirmed bool `json:"confirmed,omitempty"`
+	// Share is how many percent of the nodes may be fenced at a time, for Lost.
+	Share int `json:"share,omitempty"`
+}
+
+// FenceCall asks a worker to run a fence agent, by the protocol of fence-agents.
+type FenceCall struct {
+	Agent string `json:"agent"`
+	// Options and Secrets are sent on its standard input. Only the former may be logged.
+	Options map[string]string `json:"options,omitempty"`
+	Secrets map[string]string `json:"secrets,omitempty"`
+}
+
+// The limits of a FenceCall.
+const (
+	maxFenceOptions = 64
+	maxFenceOption  = 4 * KiB
+)
+
+// CheckFence returns ErrInvalid for an agent or options that no worker takes. Options must not name programs or files.
+func CheckFence(agent string, options map[string]string) error {
+	if err := CheckName("fence agent", agent); err != nil {
+		return err
+	}
+	if len(options) > maxFenceOptions {
+		return Errorf(ErrInvalid, "the fence agent has %d options: expected at most %d", len(options), maxFenceOptions)
+	}
+	for name, value := range options {
+		switch {
+		case !fenceOption.MatchString(name):
+			return Errorf(ErrInvalid, "%q is not the name of an option of a fence agent: expected small letters, digits and _", Clip(name))
+		case name == "action" || strings.HasSuffix(name, "_path") || strings.HasSuffix(name, "_script") || strings.HasPrefix(name, "debug") ||
+			strings.HasPrefix(name, "verbose"):
+			return Errorf(ErrInvalid, "option %s of a fence agent cannot be set: it says what is done, runs a program, or logs secrets", name)
+		case len(value) > int(maxFenceOption) || strings.ContainsAny(value, "\n\r\x00"):
+			return Errorf(ErrInvalid, "option %s of the fence agent is not one line of at most %s", name, maxFenceOption)
+		}
+	}
+	return nil
+}
+
+// fenceOption matches the names of options of fence agents.
+var fenceOption = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 
 // Check returns ErrInvalid unless the name and the URL of the worker are valid.
 func (n Node) Check() error {
@@ -89,6 +158,8 @@ type NodeReport struct {
 	Tunnel Tunnel `json:"tunnel,omitzero"`
 	// Migration is how guests that run come to it (libvirt.migration).
 	Migration MigrationTarget `json:"migration,omitzero"`
+	// Incarnation is that of the node which its worker was told last.
+	Incarnation int64 `json:"incarnation,omitempty"`
 }
 
 // OverlayOverhead returns how many bytes a frame of an overlay grows by on its way to other nodes.
@@ -186,8 +257,12 @@ type NodeState string
 const (
 	NodeReady    NodeState = "ready"
 	NodeCordoned NodeState = "cordoned"
-	NodeAway     NodeState = "away" // its worker does not answer
+	NodeAway     NodeState = "away"   // its worker does not answer
+	NodeFenced   NodeState = "fenced" // it was switched off, and is not back
 )
+
+// Gone reports whether nothing can be asked of the node at now.
+func (n Node) Gone(now time.Time) bool { s := n.State(now); return s == NodeAway || s == NodeFenced }
 
 // NodeStatus is a node as the API shows it.
 type NodeStatus struct {
@@ -208,6 +283,8 @@ const NodeSilence = time.Minute
 // State returns the state of the node at now, by the clock of Seen.
 func (n Node) State(now time.Time) NodeState {
 	switch {
+	case !n.Fencing.Fenced.IsZero():
+		return NodeFenced
 	case n.Problem != "" || now.Sub(n.Seen) > NodeSilence:
 		return NodeAway
 	case n.Cordoned:

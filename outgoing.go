@@ -17,10 +17,12 @@ const (
 	EventJobCancelled    = "job.cancelled" // it ended on request
 	EventInstanceReady   = "instance.ready"
 	EventInstanceRemoved = "instance.removed"
-	EventNodeJoined      = "node.joined" // a control host has joined
-	EventNodeLeft        = "node.left"   // a control host is gone for longer than a restart takes
-	EventNodeUp          = "node.up"     // the worker of a node answers
-	EventNodeDown        = "node.down"   // the worker of a node does not answer
+	EventNodeJoined      = "node.joined"       // a control host has joined
+	EventNodeLeft        = "node.left"         // a control host is gone for longer than a restart takes
+	EventNodeUp          = "node.up"           // the worker of a node answers
+	EventNodeDown        = "node.down"         // the worker of a node does not answer
+	EventNodeFenced      = "node.fenced"       // a node was switched off, and its instances are started elsewhere
+	EventNodeFenceFailed = "node.fence_failed" // it could not be, so nothing is started elsewhere
 	// The maintenance of a node was announced, completed or canceled.
 	EventMaintenanceAnnounced = "node.maintenance.announced"
 	EventMaintenanceCompleted = "node.maintenance.completed"
@@ -39,7 +41,7 @@ const (
 var eventTypes = []string{
 	EventJobAccepted, EventJobStarted, EventJobStage, EventJobSucceeded, EventJobFailed, EventJobCancelled,
 	EventInstanceReady, EventInstanceRemoved, EventNodeJoined, EventNodeLeft, EventNodeUp,
-	EventNodeDown, EventMaintenanceAnnounced, EventMaintenanceCompleted, EventMaintenanceCanceled,
+	EventNodeDown, EventNodeFenced, EventNodeFenceFailed, EventMaintenanceAnnounced, EventMaintenanceCompleted, EventMaintenanceCanceled,
 	EventCleanupReleased, EventCleanupFinished, EventEndpointDisabled,
 }
 

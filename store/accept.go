@@ -150,6 +150,8 @@ func checkAcceptance(a seedbed.Acceptance) error {
 		return seedbed.CheckOVAName(a.Job.Subject)
 	case seedbed.JobMigrate:
 		return checkMigrate(a.Job)
+	case seedbed.JobFailover:
+		return checkFailover(a.Job)
 	case seedbed.JobRemove, seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot:
 		_, err := seedbed.ParseInstanceID(string(a.Job.Instance))
 		return err
@@ -290,6 +292,8 @@ func acceptSubject(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accepta
 		return acceptSwitch(ctx, tx, &a.Job)
 	case seedbed.JobMigrate:
 		return acceptMigrate(ctx, tx, &a.Job)
+	case seedbed.JobFailover:
+		return acceptFailover(ctx, tx, &a.Job)
 	case seedbed.JobRebuild:
 		return acceptRebuild(ctx, tx, a)
 	case seedbed.JobResize:

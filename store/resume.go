@@ -62,6 +62,9 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	if ofVolume(j) {
 		return resumableVolume(ctx, tx, j, missing)
 	}
+	if j.Kind == seedbed.JobFailover {
+		return acceptFailover(ctx, tx, &j)
+	}
 	if j.Instance == "" {
 		return resumableImage(ctx, tx, j, missing)
 	}

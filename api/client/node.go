@@ -31,3 +31,13 @@ func (c *Client) ChangeNode(ctx context.Context, name string, change wire.NodeCh
 func (c *Client) RemoveNode(ctx context.Context, name string) error {
 	return c.remove(ctx, at("/nodes", name))
 }
+
+// FenceStatus asks the fence agent of a node whether the node is on.
+func (c *Client) FenceStatus(ctx context.Context, name string) (wire.FenceStatus, error) {
+	return get[wire.FenceStatus](ctx, c, at("/nodes", name)+"/fence", nil)
+}
+
+// Fence starts a job that fences a node and starts instances of it elsewhere. confirmed says that the node is off.
+func (c *Client) Fence(ctx context.Context, name string, confirmed bool) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, at("/nodes", name)+"/fence", wire.FenceRequest{Confirmed: confirmed})
+}

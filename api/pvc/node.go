@@ -158,9 +158,12 @@ func (r *router) nodeRowOf(s seedbed.NodeStatus) nodeRow {
 		Memory: nodeMemory{Total: mb(report.Memory), Provisioned: mb(s.Memory),
 			Used: mb(report.Memory - report.MemoryFree), Free: mb(report.MemoryFree)},
 	}
-	if s.State == seedbed.NodeAway {
+	if s.State == seedbed.NodeAway || s.State == seedbed.NodeFenced {
 		why := cmp.Or(s.Problem, "it has not been heard of")
 		row.DaemonState, row.Health = "dead", 0
+		if s.State == seedbed.NodeFenced {
+			row.DaemonState, why = "fenced", "it was fenced at "+s.Fencing.Fenced.Format(time.RFC3339)
+		}
 		row.HealthPlugins = []string{"worker"}
 		row.HealthDetails = []nodeCheck{{Name: "worker", LastRun: seconds(s.Seen), Delta: 100, Message: "seedbed-worker does not answer: " + why}}
 	}

@@ -21,12 +21,19 @@ type nodeSettings struct {
 	Worker   string    `json:"worker"`
 	Cordoned bool      `json:"cordoned"`
 	Created  time.Time `json:"created"`
+	// Agent and Options are those of its fence agent.
+	Agent   string            `json:"fence_agent,omitempty"`
+	Options map[string]string `json:"fence_options,omitempty"`
+}
+
+func settingsOf(n seedbed.Node) nodeSettings {
+	return nodeSettings{n.Name, n.Worker, n.Cordoned, n.Created, n.Fencing.Agent, n.Fencing.Options}
 }
 
 // nodeTag returns the entity tag of a node. It covers what callers set, not what the worker
 // reports.
 func nodeTag(n seedbed.Node) string {
-	return server.ContentTag(nodeSettings{n.Name, n.Worker, n.Cordoned, n.Created})
+	return server.ContentTag(settingsOf(n))
 }
 
 // shownNodeSettings returns a node in the form that the audit log keeps.
@@ -35,7 +42,7 @@ func (r *router) shownNodeSettings(ctx context.Context, name string) (any, error
 	if err != nil {
 		return nil, err
 	}
-	return nodeSettings{n.Name, n.Worker, n.Cordoned, n.Created}, nil
+	return settingsOf(n), nil
 }
 
 func (r *router) hypervisor(ctx context.Context, c *fiber.Ctx) error {
@@ -98,7 +105,16 @@ func (r *router) changeNode(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	if req == (wire.NodeChange{}) {
-		return server.Invalid("nothing to change: expected worker, cordoned or both")
+		return server.Invalid("nothing to change: expected worker, cordoned or fencing")
+	}
+	var sealed []byte
+	if f := req.Fencing; f != nil && f.Agent != "" {
+		if err := seedbed.CheckFence(f.Agent, f.Secrets); err != nil {
+			return err
+		}
+		if sealed, err = r.Fencing.Seal(f.Secrets); err != nil {
+			return err
+		}
 	}
 	node, err := r.Store.ChangeNode(ctx, n, func(node *seedbed.Node) error {
 		if err := server.Matches(c, nodeTag(*node)); err != nil {
@@ -109,6 +125,9 @@ func (r *router) changeNode(ctx context.Context, c *fiber.Ctx) error {
 		}
 		if req.Cordoned != nil {
 			node.Cordoned = *req.Cordoned
+		}
+		if f := req.Fencing; f != nil {
+			node.Fencing.Agent, node.Fencing.Options, node.Fencing.Sealed = f.Agent, f.Options, sealed
 		}
 		return nil
 	})
@@ -156,4 +175,44 @@ func (r *router) usage(ctx context.Context, c *fiber.Ctx) (err error) {
 		answer.Nodes = append(answer.Nodes, of)
 	}
 	return server.Reply(c, fiber.StatusOK, answer)
+}
+
+// fenceTimeout is how long a fence agent has to answer.
+const fenceTimeout = 2 * time.Minute
+
+// fenceStatus answers whether a node is on, as its fence agent says.
+func (r *router) fenceStatus(ctx context.Context, c *fiber.Ctx) error {
+	name, err := server.NameOf(c, "node")
+	if err != nil {
+		return err
+	}
+	n, err := r.Store.Node(ctx, name)
+	if err != nil {
+		return err
+	}
+	if n.Fencing.Agent == "" {
+		return seedbed.Errorf(seedbed.ErrConflict, "node %q has no fence agent: give it one (seedbed node fence set %s)", name, name)
+	}
+	on, from, err := r.Fencing.Status(ctx, n)
+	if err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusOK, wire.FenceStatus{On: on, From: from})
+}
+
+// fence accepts a job that fences a node.
+func (r *router) fence(ctx context.Context, c *fiber.Ctx) error {
+	name, err := server.NameOf(c, "node")
+	if err != nil {
+		return err
+	}
+	var req wire.FenceRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	receipt, err := r.Fencing.Failover(ctx, name, req.Confirmed)
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
 }

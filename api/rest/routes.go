@@ -43,6 +43,8 @@ func (r *router) installationRoutes() []route {
 		{get, "/nodes/:name", seedbed.ActionNodeRead, call, r.hypervisor},
 		{patch, "/nodes/:name", seedbed.ActionNodeManage, call, r.changeNode},
 		{del, "/nodes/:name", seedbed.ActionNodeManage, call, r.removeNode},
+		{get, "/nodes/:name/fence", seedbed.ActionNodeManage, fenceTimeout, r.fenceStatus},
+		{post, "/nodes/:name/fence", seedbed.ActionNodeManage, call, r.fence},
 		{get, "/nodes/:name/maintenance", seedbed.ActionNodeRead, call, r.maintenance(r.nodeOf)},
 		{post, "/nodes/:name/maintenance", seedbed.ActionNodeAnnounce, call, r.announce(r.nodeOf)},
 		{post, "/maintenance/:id/complete", seedbed.ActionNodeAnnounce, call, r.endMaintenance(seedbed.MaintenanceCompleted)},

@@ -99,6 +99,8 @@ type Config struct {
 	Probe func(ctx context.Context, node string, asked []seedbed.AddressProbe) (seedbed.AddressesProbed, error)
 	// Usage returns what the domains of nodes have used. A node that does not answer says so.
 	Usage func(ctx context.Context, nodes []string) []seedbed.NodeUsage
+	// Fencing fences nodes.
+	Fencing Fencing
 	// MaxUserData bounds a user-data or vendor-data document. Default 1 MiB.
 	MaxUserData seedbed.Bytes
 	// DefaultNetwork and DefaultPool are the defaults of requests that name none.

@@ -50,6 +50,27 @@ type NodeRequest struct {
 type NodeChange struct {
 	Worker   *string `json:"worker,omitempty"`
 	Cordoned *bool   `json:"cordoned,omitempty"`
+	// Fencing replaces its fence agent.
+	Fencing *FenceAgent `json:"fencing,omitempty"`
+}
+
+// FenceAgent is the program that switches a node off; without an agent there is none.
+type FenceAgent struct {
+	Agent   string            `json:"agent"`
+	Options map[string]string `json:"options,omitempty"`
+	// Secrets are further options, which are never shown.
+	Secrets map[string]string `json:"secrets,omitempty"`
+}
+
+// FenceRequest has a node fenced. With Confirmed, the caller says that the node is off.
+type FenceRequest struct {
+	Confirmed bool `json:"confirmed,omitempty"`
+}
+
+// FenceStatus is what the fence agent of a node says, which ran on the node From.
+type FenceStatus struct {
+	On   bool   `json:"on"`
+	From string `json:"from"`
 }
 
 // MaintenanceRequest announces an event to the guests of a node, or to one instance.

@@ -18,6 +18,7 @@ import (
 	"seedbed/netcfg/wireguard"
 	"seedbed/provision/ceph"
 	"seedbed/provision/dir"
+	"seedbed/provision/hook"
 	"seedbed/provision/image"
 	"seedbed/provision/libvirt"
 	"seedbed/provision/mapper"
@@ -72,13 +73,18 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 	for _, ln := range effects {
 		defer ln.Close()
 	}
+	incarnation, err := worker.OpenIncarnation(filepath.Join(c.Worker.DataDir, "incarnation"))
+	if err != nil {
+		return err
+	}
 	server := worker.New(worker.Config{Node: c.Node, Pools: pools, Hypervisor: hypervisor, Scripts: runner, Privileged: c.Scripts.Privileged,
 		Backups:   worker.Backups{Dirs: c.Storage.BackupDirs, Commands: c.Storage.BackupCommands},
 		Address:   func() (netip.Addr, int, error) { return netcfg.NodeAddress(c.Network.Address) },
 		Tunnel:    tunnel(c),
 		Migration: migration(c),
 		Probe:     probe.Used,
-		Hooks:     hookScripts(c, log), Checks: checks, Log: log})
+		Hooks:     hookScripts(c, log), Fences: hook.New(hook.Config{Dir: c.Worker.FenceDir, Log: log}), Incarnation: incarnation,
+		Checks: checks, Log: log})
 	health, err := run.ListenLoopback(ctx, c.Worker.Listen)
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 	"seedbed/provision"
 	"seedbed/provision/cleanup"
 	"seedbed/provision/engine"
+	"seedbed/provision/failover"
 	"seedbed/provision/fleet"
 	"seedbed/provision/intake"
 	"seedbed/provision/record"
@@ -67,6 +68,7 @@ type parts struct {
 	serving      intake.Serving
 	identity     *mtls.Identity // nil if none is configured
 	workers      *fleet.Fleet
+	fencing      *fencing
 	intake       *intake.Intake
 	engine       *engine.Engine
 	outbox       *outbox.Deliverer
@@ -98,6 +100,9 @@ func open(ctx context.Context, c config.Config, db *store.DB, log *slog.Logger) 
 		return nil, err
 	}
 	if p.workers, err = openFleet(ctx, db, c, p.identity, log); err != nil {
+		return nil, err
+	}
+	if p.fencing, err = openFencing(c.Fencing.KeyFile, db, p.workers); err != nil {
 		return nil, err
 	}
 	p.openJobs()
@@ -134,6 +139,10 @@ func (p *parts) openJobs() {
 		Node: c.Node, Workers: c.Jobs.Workers, Lease: c.Jobs.Lease, Poll: c.Jobs.Poll,
 		Attempts: c.Jobs.Attempts, StageTimeout: c.Jobs.StageTimeout, Log: p.log,
 		PerNode: c.Jobs.PerNode, PerPool: c.Jobs.PerPool, Hooks: c.Jobs.Hooks, Trigger: p.outbox.Trigger,
+		Unseal: p.fencing.Unseal,
+		Submit: func(ctx context.Context, req seedbed.Request) (seedbed.Receipt, error) {
+			return p.intake.Submit(ctx, req, nil)
+		},
 	}, p.db, p.workers, p.serving.Renderer)
 }
 
@@ -174,6 +183,7 @@ func (p *parts) openAPI(token []byte, listener *tls.Config) *api.Server {
 		Trash: p.workers, Metadata: served(db, p.serving.Renderer), Change: change(db, p.serving.Renderer),
 		Probe:      p.workers.Probe,
 		Usage:      p.workers.Usage,
+		Fencing:    p.fencing,
 		Clean:      cleanUp(p.cleaner),
 		Checks:     checks,
 		Deliveries: p.outbox, Metrics: run.MetricsHandler(metrics), SigningKey: signature.EndpointKey, Receiving: receiving(p.hooks),
@@ -195,6 +205,8 @@ func (p *parts) group(l *listeners) *run.Group {
 	}
 	group.Add("nodes", p.workers.Run)
 	group.Add("engine", p.engine.Run)
+	group.Add("lost nodes", failover.New(failover.Config{Node: c.Node, After: c.Fencing.After, Share: c.Fencing.Share, Log: log},
+		db, p.workers).Run)
 	group.Add("live user-data", intake.NewFollower(db, p.intake, db.Revised, log).Run)
 	group.Add("records", func(ctx context.Context) error { p.serving.Renderer.Refresh(ctx, db, log); return nil })
 	group.Add("coordination", p.coordination.Run)

@@ -46,6 +46,7 @@ type Config struct {
 	Cluster      Cluster      `yaml:"cluster"`
 	Coordination Coordination `yaml:"coordination"`
 	Placement    Placement    `yaml:"placement"`
+	Fencing      Fencing      `yaml:"fencing"`
 	Log          Log          `yaml:"log"`
 }
 
@@ -96,7 +97,22 @@ type Worker struct {
 	Spool string `yaml:"spool"`
 	// HooksDir is the directory of the scripts that stage hooks name.
 	HooksDir string `yaml:"hooks_dir"`
+	// FenceDir is the directory of the scripts that are fence agents.
+	FenceDir string `yaml:"fence_dir"`
 }
+
+// Fencing configures when seedbedd has a lost node switched off.
+type Fencing struct {
+	// After is for how long neither its worker nor its guest plane answers; 0 for never.
+	After time.Duration `yaml:"after"`
+	// Share is how many percent of the nodes may be fenced at the same time.
+	Share int `yaml:"share"`
+	// KeyFile has the key that seals the secrets of fence agents. It is made at the first start. All control hosts have the same.
+	KeyFile string `yaml:"key_file"`
+}
+
+// MinFencing is the shortest fencing.after. Workers start no guest when they have not heard of a control host for half a minute.
+const MinFencing = 40 * time.Second
 
 // Metadata configures how seedbed-metadata serves guests.
 type Metadata struct {

@@ -32,6 +32,7 @@ func initial() Config {
 		Worker: Worker{
 			Listen: "127.0.0.1:7373", State: "/run/seedbed-worker", DataDir: "/var/lib/seedbed-worker",
 			Spool: "/var/lib/seedbed-pools/spool", HooksDir: "/etc/seedbed/hooks.d",
+			FenceDir: "/etc/seedbed/fence.d",
 		},
 		Metadata: Metadata{Listen: MetadataAddr, RedirectPort: 7380, TrackedConnections: 4096, FragmentRate: 6, Health: "127.0.0.1:7372",
 			Region: "seedbed", Zone: "seedbed-local", MaxUserData: seedbed.MiB},
@@ -55,6 +56,7 @@ func initial() Config {
 		},
 		Coordination: Coordination{Driver: CoordinationLocal, Servers: []string{}, SessionTimeout: 10 * time.Second, Root: "/seedbed"},
 		Placement:    Placement{Selector: "mem", MemoryOvercommit: 1, VCPUOvercommit: Unlimited},
+		Fencing:      Fencing{After: time.Minute, Share: 50},
 		Log:          Log{Level: "info"},
 	}
 }
@@ -73,6 +75,7 @@ func stageTimeouts() map[string]time.Duration {
 		"publish-nic": time.Minute, "plug": 2 * time.Minute, "show-nic": time.Minute, "hide-nic": time.Minute, "unplug": 2 * time.Minute,
 		"switch-nic": time.Minute, "drop-nic": time.Minute,
 		"move": time.Minute, "migrate": 2 * time.Hour, "leave": 2 * time.Minute,
+		"fence": 10 * time.Minute, "recover": time.Hour,
 		"take-volumes": 10 * time.Minute, "take-domain": 10 * time.Minute,
 		"release-domain": 10 * time.Minute, "release-volumes": 10 * time.Minute,
 	})
@@ -94,6 +97,7 @@ func (c *Config) complete() {
 	below(&c.API.TokenFile, c.DataDir, "admin.token")
 	below(&c.Feed.Socket, c.RunDir, "feed.sock")
 	below(&c.Worker.Socket, c.RunDir, "worker.sock")
+	below(&c.Fencing.KeyFile, c.DataDir, "fencing.key")
 	below(&c.Metadata.State, c.DataDir, "metadata")
 	for i := range c.Storage.Pools {
 		c.Storage.Pools[i].complete()

@@ -126,6 +126,10 @@ func (c Config) problems() []problem {
 	k.path("worker.data_dir", c.Worker.DataDir)
 	k.path("worker.spool", c.Worker.Spool)
 	k.path("worker.hooks_dir", c.Worker.HooksDir)
+	k.path("worker.fence_dir", c.Worker.FenceDir)
+	k.path("fencing.key_file", c.Fencing.KeyFile)
+	k.need(c.Fencing.After == 0 || c.Fencing.After >= MinFencing, "fencing.after", c.Fencing.After, "0, or "+MinFencing.String()+" or more")
+	k.need(c.Fencing.Share >= 0 && c.Fencing.Share <= 50, "fencing.share", c.Fencing.Share, "0 to 50")
 	k.need(c.Storage.MaxUpload >= seedbed.MiB, "storage.max_upload", c.Storage.MaxUpload, "1MiB or more")
 	for i, dir := range c.Storage.ImportDirs {
 		key := fmt.Sprintf("storage.import_dirs[%d]", i)

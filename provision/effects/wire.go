@@ -15,6 +15,8 @@ type Request struct {
 	ID string `json:"id,omitempty"`
 	// Call is set for effects, but not for queries.
 	Call seedbed.Call `json:"call,omitzero"`
+	// Incarnation is that of the worker's node, as the client knows it.
+	Incarnation int64 `json:"incarnation,omitempty"`
 	// TimeoutMS is how long the call may take, in milliseconds. Only watch may set zero.
 	TimeoutMS int64           `json:"timeout_ms,omitempty"`
 	Args      json.RawMessage `json:"args,omitempty"`

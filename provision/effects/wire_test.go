@@ -112,6 +112,14 @@ func TestWire(t *testing.T) {
 		{func() error { return drop(ForeignDomain.Ask(ctx, &r, DomainName{"n"})) }, "foreign-domain", `{"name":"n"}`},
 		{func() error { return drop(Inventory.Ask(ctx, &r, None{})) }, "inventory", ""},
 		{func() error { return drop(Health.Ask(ctx, &r, None{})) }, "health", ""},
+		{func() error {
+			return drop(FenceNode.Do(ctx, &r, call, seedbed.FenceCall{Agent: "a", Options: map[string]string{"ip": "x"}}))
+		}, "fence-node", `{"agent":"a","options":{"ip":"x"}}`},
+		{func() error {
+			return drop(FenceStatus.Ask(ctx, &r, seedbed.FenceCall{Agent: "a", Secrets: map[string]string{"password": "x"}}))
+		}, "fence-status", `{"agent":"a","secrets":{"password":"x"}}`},
+		{func() error { return drop(Admit.Ask(ctx, &r, Admission{3, []seedbed.InstanceID{"i"}})) }, "admit",
+			`{"incarnation":3,"elsewhere":["i"]}`},
 		{func() error { return drop(Report.Ask(ctx, &r, None{})) }, "report", ""},
 		{func() error { return CloseScript.Do(ctx, &r, call, domain) }, "close-script", `{"id":"i"}`},
 		{func() error { return drop(ScriptHost.Ask(ctx, &r, ToolNames{[]string{"x"}})) }, "script-host", `{"tools":["x"]}`},

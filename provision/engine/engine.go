@@ -36,7 +36,10 @@ type Config struct {
 	// Hooks are run before and after stages; those with an endpoint are sent by Trigger.
 	Hooks   []seedbed.StageHook
 	Trigger Trigger
-	Log     *slog.Logger
+	// Submit requests other jobs, and Unseal opens the secrets of fence agents, for jobs that fence nodes.
+	Submit func(context.Context, seedbed.Request) (seedbed.Receipt, error)
+	Unseal func([]byte) (map[string]string, error)
+	Log    *slog.Logger
 	// Intervals are the internal waits. They are not in the configuration; tests shorten them.
 	Intervals Intervals
 }

@@ -55,8 +55,8 @@ func (t *Task) place(node, pool string) (place string, others []seedbed.Node) {
 	now, place := time.Now(), node
 	at := slices.IndexFunc(sharing, func(n seedbed.Node) bool { return n.Name == node })
 	if at < 0 || t.silent(sharing[at], now) {
-		first := func(n seedbed.Node) bool { return n.Name == t.engine.cfg.Node && n.State(now) != seedbed.NodeAway }
-		any := func(n seedbed.Node) bool { return n.State(now) != seedbed.NodeAway }
+		first := func(n seedbed.Node) bool { return n.Name == t.engine.cfg.Node && !n.Gone(now) }
+		any := func(n seedbed.Node) bool { return !n.Gone(now) }
 		if i := slices.IndexFunc(sharing, first); i >= 0 {
 			place = sharing[i].Name
 		} else if i := slices.IndexFunc(sharing, any); i >= 0 {

@@ -317,3 +317,16 @@ func (t *Task) Poll() time.Duration { return t.engine.cfg.Poll }
 
 // Attempts returns how often one stage is started before the job fails.
 func (t *Task) Attempts() int { return t.engine.cfg.Attempts }
+
+// Submit requests another job.
+func (t *Task) Submit(ctx context.Context, req seedbed.Request) (seedbed.Receipt, error) {
+	return t.engine.cfg.Submit(ctx, req)
+}
+
+// Unseal opens the secrets of a fence agent.
+func (t *Task) Unseal(sealed []byte) (map[string]string, error) {
+	if len(sealed) == 0 {
+		return nil, nil
+	}
+	return t.engine.cfg.Unseal(sealed)
+}

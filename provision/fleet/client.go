@@ -27,6 +27,8 @@ type Client struct {
 	http    *http.Client
 	grace   time.Duration
 	silence time.Duration
+	// incarnation returns that of the worker's node; nil for none.
+	incarnation func() int64
 }
 
 // The time that a call has if its context has no deadline.

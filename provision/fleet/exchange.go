@@ -57,6 +57,9 @@ func (c *Client) Do(ctx context.Context, x effects.Exchange) (json.RawMessage, e
 	if err != nil {
 		return nil, err
 	}
+	if c.incarnation != nil {
+		req.Incarnation = c.incarnation()
+	}
 	// The exchange outlives ctx for a moment, to learn how the call ended.
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

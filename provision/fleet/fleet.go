@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -117,8 +118,36 @@ func (f *Fleet) client(node string) *Client {
 	if err != nil {
 		return absent(err) // the next call tries again: what is missing may be there by then
 	}
+	client.incarnation = func() int64 { return f.incarnation(node) }
 	f.known[node] = dialled{n.Worker, client}
 	return client
+}
+
+// incarnation returns that of a node, as far as it is known.
+func (f *Fleet) incarnation(node string) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, n := range f.nodes {
+		if n.Name == node {
+			return n.Fencing.Incarnation
+		}
+	}
+	return 0
+}
+
+// FenceStatus asks the fence agent of a node whether the node is on, from a worker of another node that answers.
+func (f *Fleet) FenceStatus(ctx context.Context, node string, c seedbed.FenceCall) (on bool, from string, err error) {
+	err = seedbed.Errorf(seedbed.ErrUnavailable, "no other node answers that could ask the fence agent of node %s", node)
+	for _, n := range f.Nodes() {
+		if n.Name == node || n.Gone(time.Now()) {
+			continue
+		}
+		state, asked := effects.FenceStatus.Ask(ctx, f.Of(n.Name), c)
+		if err = asked; err == nil || !errors.Is(err, seedbed.ErrUnavailable) {
+			return state.On, n.Name, err
+		}
+	}
+	return false, "", err
 }
 
 // absent returns a client without a worker. All of its calls return err.

@@ -24,7 +24,7 @@ func (f *Fleet) holders(pool string) (all []seedbed.Node, shared bool) {
 	}
 	rank := func(n seedbed.Node) int {
 		switch {
-		case n.State(now) == seedbed.NodeAway:
+		case n.Gone(now):
 			return 2
 		case n.Name != f.cfg.Home:
 			return 1

@@ -109,7 +109,7 @@ func (f *Fleet) keeper(ctx context.Context, node, pool, what string, is func(see
 		return all[0].Name, nil
 	}
 	now := time.Now()
-	away := slices.IndexFunc(all, func(n seedbed.Node) bool { return n.State(now) == seedbed.NodeAway })
+	away := slices.IndexFunc(all, func(n seedbed.Node) bool { return n.Gone(now) })
 	if away < 0 {
 		away = len(all)
 	}

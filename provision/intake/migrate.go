@@ -46,7 +46,10 @@ func (in *Intake) migrating(ctx context.Context, req seedbed.Request) (
 	}
 	spec = seedbed.MigrateSpec{PowerSpec: asked.power, From: inst.Node}
 	spec.Was = inst.State
-	if spec.Live, err = asked.live(inst); err != nil {
+	if spec.Lost, err = in.lost(ctx, inst, asked); err == nil && !spec.Lost {
+		spec.Live, err = asked.live(inst)
+	}
+	if err != nil {
 		return inst, spec, demand, err
 	}
 	switch {
@@ -68,6 +71,26 @@ func (in *Intake) migrating(ctx context.Context, req seedbed.Request) (
 	demand = placement.Demand{Name: inst.Name, Node: req.Node, Limit: inst.System.NodeLimit,
 		Selector: inst.System.NodeSelector, VCPUs: inst.VCPUs, Memory: inst.Memory, Pools: poolsOf(inst), From: inst.Node, Live: spec.Live}
 	return inst, spec, demand, nil
+}
+
+// lost reports whether the node of an instance was fenced. From there only instances go elsewhere that the node does not start by itself.
+func (in *Intake) lost(ctx context.Context, inst seedbed.Instance, asked migrationAsked) (bool, error) {
+	all, err := in.store.Nodes(ctx)
+	at := slices.IndexFunc(all, func(n seedbed.Node) bool { return n.Name == inst.Node })
+	switch {
+	case err != nil || at < 0 || all[at].Fencing.Fenced.IsZero():
+		return false, err
+	case asked.method == seedbed.MigrateLive || asked.power != (seedbed.PowerSpec{}):
+		return false, seedbed.Errorf(seedbed.ErrConflict, "node %s was fenced, so instance %q is off: move it without a method",
+			inst.Node, inst.Name)
+	case inst.State != seedbed.InstanceRunning && inst.State != seedbed.InstanceStopped:
+		return false, seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: it must be running or stopped to go to another node",
+			inst.Name, inst.State)
+	case inst.System.Autostart:
+		return false, seedbed.Errorf(seedbed.ErrConflict, "instance %q starts with node %s, which was fenced: it would run twice once that is "+
+			"back", inst.Name, inst.Node)
+	}
+	return true, nil
 }
 
 // goesTo notes the node that an instance goes to. At home, it has no node to go back to.

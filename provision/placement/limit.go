@@ -18,6 +18,9 @@ func (p snapshot) refusal(n seedbed.Node, w Demand, conf Config) (why string, pa
 	if why := p.unfit(n, w); why != "" {
 		return why, false
 	}
+	if !n.Fencing.Fenced.IsZero() {
+		return "it was fenced, and is not back", true
+	}
 	if n.Name == w.From {
 		return "it is there now", false
 	}

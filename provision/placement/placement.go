@@ -58,7 +58,7 @@ func (p snapshot) weigh(w Demand, conf Config, now time.Time) []candidate {
 	all := make([]candidate, 0, len(p.nodes))
 	selector := conf.selector(w)
 	for _, n := range p.nodes {
-		c := candidate{node: n, away: n.State(now) == seedbed.NodeAway, weight: p.weight(n, selector)}
+		c := candidate{node: n, away: n.Gone(now), weight: p.weight(n, selector)}
 		c.refused, c.passing = p.refusal(n, w, conf)
 		all = append(all, c)
 	}

@@ -19,6 +19,9 @@ func (t *task) migratePlan() engine.Plan {
 	there := func(do func(context.Context) error) func(context.Context) error { return t.at(spec.To, do) }
 	publish := engine.Stage{Name: "publish", Run: t.arrive, Undo: there(t.retract)}
 	define := engine.Stage{Name: "define", Run: t.copyThere, Undo: there(t.undefineDomain), Made: t.madeDomain}
+	if spec.Lost {
+		return t.lostPlan(publish, spec)
+	}
 	if spec.Live { // once the guest runs there, the job goes on until the instance is there, too
 		return engine.Plan{Stages: []engine.Stage{
 			publish, define,

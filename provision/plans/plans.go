@@ -38,6 +38,13 @@ type Store interface {
 	Move(ctx context.Context, ref seedbed.JobRef, node, home string, id seedbed.InstanceID,
 		render func(seedbed.Instance, seedbed.Guest) seedbed.Guest) (revision int64, err error)
 
+	// NodeFenced records that the node of a job is off, and FenceFailed why it could not be switched off.
+	NodeFenced(ctx context.Context, ref seedbed.JobRef) error
+	FenceFailed(ctx context.Context, ref seedbed.JobRef, problem string) error
+	Node(ctx context.Context, name string) (seedbed.Node, error)
+	Instances(ctx context.Context) ([]seedbed.Instance, error)
+	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
+
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	Image(ctx context.Context, name string) (seedbed.Image, error)
 
@@ -119,6 +126,7 @@ var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
 	seedbed.JobReboot:         (*task).rebootPlan,
 	seedbed.JobRebuild:        (*task).rebuildPlan,
 	seedbed.JobMigrate:        (*task).migratePlan,
+	seedbed.JobFailover:       (*task).failoverPlan,
 	seedbed.JobResize:         (*task).resizePlan,
 	seedbed.JobFlatten:        (*task).flattenPlan,
 	seedbed.JobSnapshot:       (*task).snapshotPlan,

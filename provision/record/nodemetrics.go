@@ -35,7 +35,7 @@ type nodeGauge struct {
 
 var nodeGauges = []nodeGauge{
 	{nodeDesc("up", "Whether the node's worker answers."), func(n seedbed.Node, _ seedbed.NodeUse, now time.Time) float64 {
-		return oneIf(n.State(now) != seedbed.NodeAway)
+		return oneIf(!n.Gone(now))
 	}, false},
 	{nodeDesc("cordoned", "Whether the node is given no new instances."), func(n seedbed.Node, _ seedbed.NodeUse, _ time.Time) float64 {
 		return oneIf(n.Cordoned)

@@ -71,6 +71,9 @@ func (s *Server) handleDomains(h effects.Handlers) {
 		if err := checkInstance(m.ID); err != nil {
 			return effects.None{}, err
 		}
+		if err := s.incarnation.awake(); err != nil {
+			return effects.None{}, err
+		}
 		return effects.None{}, s.hypervisor.MigrateDomain(ctx, m, to.Progress)
 	})
 	effects.AttachDisk.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.DiskAttachment) error { return s.attach(ctx, a) })

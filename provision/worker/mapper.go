@@ -35,5 +35,8 @@ func (s *Server) startUnmapped(ctx context.Context, id seedbed.InstanceID) error
 				names[0], pool)
 		}
 	}
+	if err := s.incarnation.awake(); err != nil {
+		return err
+	}
 	return s.hypervisor.StartDomain(ctx, id)
 }

@@ -27,6 +27,11 @@ func (s *Server) effects() effects.Handlers {
 	effects.DomainUsage.Handle(h, func(ctx context.Context, _ effects.None) ([]seedbed.DomainUsage, error) {
 		return s.hypervisor.DomainUsage(ctx)
 	})
+	effects.FenceNode.Handle(h, func(ctx context.Context, _ seedbed.Call, c seedbed.FenceCall, _ effects.Listener) (effects.None, error) {
+		return effects.None{}, s.fenceNode(ctx, c)
+	})
+	effects.FenceStatus.Handle(h, s.fenceStatus)
+	effects.Admit.Handle(h, s.admit)
 	effects.ProbeAddresses.Handle(h, func(ctx context.Context, asked []seedbed.AddressProbe) (seedbed.AddressesProbed, error) {
 		if s.probe == nil {
 			return seedbed.AddressesProbed{}, seedbed.Errorf(seedbed.ErrInvalid, "this worker asks nobody for addresses")

@@ -45,6 +45,10 @@ type Config struct {
 	Probe func(context.Context, []seedbed.AddressProbe) (seedbed.AddressesProbed, error)
 	// Hooks runs scripts before and after stages; nil if the worker runs none.
 	Hooks Hooks
+	// Fences runs fence agents; nil if the worker runs none.
+	Fences Fences
+	// Incarnation is that of the node; nil for the first, which is not kept.
+	Incarnation *Incarnation
 	// Checks are added to those of the drivers; nil adds none.
 	Checks func(context.Context) []seedbed.Check
 	Log    *slog.Logger
@@ -72,6 +76,8 @@ type Server struct {
 	hooks       Hooks
 	checks      func(context.Context) []seedbed.Check
 	log         *slog.Logger
+	fences      Fences
+	incarnation *Incarnation
 	fence       *fence
 	table       effects.Handlers
 	keepalive   time.Duration
@@ -107,6 +113,7 @@ func New(c Config) *Server {
 		consoles: newConsoles(c.Hypervisor), screens: newScreens(c.Hypervisor), pictures: make(chan struct{}, maxPictures),
 		backups: c.Backups, fence: newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
 	}
+	s.fences, s.incarnation = c.Fences, cmp.Or(c.Incarnation, &Incarnation{now: time.Now})
 	s.table = s.effects()
 	return s
 }
@@ -183,6 +190,7 @@ func (s *Server) app(base context.Context) *fiber.App {
 		if err := check(e, req); err != nil {
 			return err
 		}
+		s.incarnation.hear(req.Incarnation)
 		return s.answer(base, c, name, e, req)
 	})
 	app.Get("/v1/:effect", func(c *fiber.Ctx) error { return s.channel(base, c) })

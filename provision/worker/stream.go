@@ -114,6 +114,9 @@ func (s *Server) run(ctx context.Context, e effects.Handler, req effects.Request
 		}
 	}()
 	if e.Fenced {
+		if err := s.incarnation.current(req.Incarnation); err != nil {
+			return outcome{err: err}
+		}
 		inner, leave, err := s.fence.enter(ctx, req.ID, req.Call)
 		if err != nil {
 			return outcome{err: err}

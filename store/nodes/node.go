@@ -11,12 +11,13 @@ import (
 )
 
 // NodeColumns are the columns that ScanNode reads.
-const NodeColumns = `name, worker, cordoned, created, report, seen, problem`
+const NodeColumns = `name, worker, cordoned, created, report, seen, problem, fencing`
 
 // ScanNode reads a node from a row of NodeColumns.
 func ScanNode(r sqldb.Row) (n seedbed.Node, err error) {
 	var cordoned time.Time
-	err = r.Scan(&n.Name, &n.Worker, sqldb.ToTime(&cordoned), sqldb.ToTime(&n.Created), toReport{&n.Report}, sqldb.ToTime(&n.Seen), &n.Problem)
+	err = r.Scan(&n.Name, &n.Worker, sqldb.ToTime(&cordoned), sqldb.ToTime(&n.Created), toReport{&n.Report}, sqldb.ToTime(&n.Seen), &n.Problem,
+		toFencing{&n.Fencing})
 	n.Cordoned = !cordoned.IsZero()
 	return n, err
 }
@@ -70,7 +71,7 @@ func NoNode(name string) error {
 // InsertNode adds a node. If the node is cordoned, at is since when.
 func InsertNode(ctx context.Context, tx *sqldb.Tx, n seedbed.Node, at time.Time) (made bool, err error) {
 	rows, err := sqldb.Affect(ctx, tx, `
-		INSERT INTO node (`+NodeColumns+`) VALUES ($1, $2, $3, $4, '', NULL, '') ON CONFLICT (name) DO NOTHING`,
+		INSERT INTO node (`+NodeColumns+`) VALUES ($1, $2, $3, $4, '', NULL, '', '{}') ON CONFLICT (name) DO NOTHING`,
 		n.Name, n.Worker, cordonedAt(n, at), sqldb.Micros(n.Created))
 	return rows == 1, err
 }
@@ -99,7 +100,7 @@ func (s *Store) AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, erro
 	return n, nil
 }
 
-// ChangeNode changes the address of a node's worker and whether the node is cordoned. change sets
+// ChangeNode changes the address of a node's worker, whether the node is cordoned, and its fence agent. change sets
 // these, and may be called more than once. ChangeNode returns ErrNotFound, ErrInvalid or the error
 // of change.
 func (s *Store) ChangeNode(ctx context.Context, name string, change func(*seedbed.Node) error) (n seedbed.Node, err error) {
@@ -119,8 +120,15 @@ func (s *Store) ChangeNode(ctx context.Context, name string, change func(*seedbe
 			return err
 		}
 		n = seedbed.Node{Name: was.Name, Worker: n.Worker, Cordoned: n.Cordoned, Created: was.Created,
-			Report: was.Report, Seen: was.Seen, Problem: was.Problem}
+			Report: was.Report, Seen: was.Seen, Problem: was.Problem, Fencing: n.Fencing}
+		fenced, err := setAgent(ctx, tx, name, was.Fencing, &n.Fencing)
+		if err != nil {
+			return err
+		}
 		if n.Worker == was.Worker && n.Cordoned == was.Cordoned {
+			if fenced {
+				return nil
+			}
 			return sqldb.ErrUnchanged
 		}
 		if err := seedbed.CheckWorkerURL(n.Worker); err != nil {

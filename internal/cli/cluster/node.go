@@ -19,7 +19,7 @@ func NodeCommand(a *cli.App) *cobra.Command {
 	r := nodes(a)
 	c.AddCommand(r.List(a, "list", "List nodes"), r.Show(a, "show NODE", "Show a node"), nodeTop(a), nodeAdd(a), nodeSet(a), nodeRemove(a),
 		nodeCordon(a, "cordon NODE", "Exclude a node from placement", true),
-		nodeCordon(a, "uncordon NODE", "Include a node in placement again", false), nodeDrain(a),
+		nodeCordon(a, "uncordon NODE", "Include a node in placement again", false), nodeDrain(a), nodeFence(a),
 		a.MaintenanceCommand("NODE", "every guest of a node", (*client.Client).AnnounceNode, (*client.Client).NodeMaintenance))
 	return c
 }
@@ -55,6 +55,7 @@ func nodePairs(a *cli.App, n seedbed.NodeStatus) [][2]string {
 	}
 	pairs := [][2]string{
 		{"name", n.Name}, {"state", string(n.State)}, {"problem", n.Problem}, {"worker", worker},
+		{"fence agent", n.Fencing.Agent}, {"fenced", a.Moment(n.Fencing.Fenced)}, {"fence failed", n.Fencing.Problem},
 		{"cordoned", cli.YesNo(n.Cordoned)}, {"control", cli.YesNo(n.Control)},
 		{"instances", fmt.Sprintf("%d, %d running", n.Instances, n.Running)},
 		{"vcpus allocated", strconv.Itoa(n.VCPUs)}, {"memory allocated", gib(n.Memory)},

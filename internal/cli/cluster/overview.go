@@ -76,7 +76,7 @@ func printOverview(a *cli.App, where string, o wire.Overview) {
 func nodeStates(nodes map[seedbed.NodeState]int) string {
 	var parts []string
 	all := 0
-	for _, s := range []seedbed.NodeState{seedbed.NodeReady, seedbed.NodeCordoned, seedbed.NodeAway} {
+	for _, s := range []seedbed.NodeState{seedbed.NodeReady, seedbed.NodeCordoned, seedbed.NodeAway, seedbed.NodeFenced} {
 		if n := nodes[s]; n > 0 {
 			all += n
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))

@@ -1,0 +1,208 @@
+// Package failover finds nodes that are lost, and requests the jobs that fence them. It admits nodes that are back after a fence.
+package failover
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"seedbed"
+	"seedbed/internal/sleep"
+	"seedbed/provision/effects"
+)
+
+// Store is the part of the database that the watch uses.
+type Store interface {
+	Nodes(ctx context.Context) ([]seedbed.Node, error)
+	// Applied returns when the guest plane of a node was last heard of; the zero time if it never was.
+	Applied(ctx context.Context, node string) (revision int64, at time.Time, err error)
+	Instances(ctx context.Context) ([]seedbed.Instance, error)
+	Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error)
+	// Readmit records that a node which was fenced is back.
+	Readmit(ctx context.Context, name string, incarnation int64) error
+}
+
+// Workers gives access to the workers of the nodes.
+type Workers interface {
+	Of(node string) effects.Worker
+	Inventory(ctx context.Context, node string) (seedbed.Inventory, error)
+}
+
+// Config configures a watch.
+type Config struct {
+	// Node is this control host, which may be a node as well.
+	Node string
+	// After is for how long nothing of a node has answered when it is lost; 0 fences none.
+	After time.Duration
+	// Share is how many percent of the nodes may be fenced at a time.
+	Share int
+	// Every is the time between two looks. Default 2 s.
+	Every time.Duration
+	Log   *slog.Logger
+}
+
+// answering is how long after its last answer a node counts as one that answers. Workers are asked more often.
+const answering = 25 * time.Second
+
+// askTime limits what is asked of a node that is back.
+const askTime = time.Minute
+
+// Watch looks after lost nodes. Each control host may have one: the store accepts one job for a node.
+type Watch struct {
+	cfg     Config
+	store   Store
+	workers Workers
+	// told is why a node was not fenced, as it was logged last. tried is the last answer of each node before the fence that was requested for
+	// it: a fence that failed is not repeated until the node has answered again.
+	told  map[string]string
+	tried map[string]time.Time
+}
+
+// New makes a watch.
+func New(cfg Config, store Store, workers Workers) *Watch {
+	if cfg.Every <= 0 {
+		cfg.Every = 2 * time.Second
+	}
+	return &Watch{cfg: cfg, store: store, workers: workers, told: map[string]string{}, tried: map[string]time.Time{}}
+}
+
+// Run looks until ctx ends.
+func (w *Watch) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := w.Look(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			w.cfg.Log.Warn("look after lost nodes", "err", err)
+		}
+		sleep.For(ctx, w.cfg.Every)
+	}
+	return nil
+}
+
+// Look requests the fence of each node that is lost at now, and admits each that is back.
+func (w *Watch) Look(ctx context.Context, now time.Time) error {
+	nodes, err := w.store.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, n := range nodes {
+		switch lost, err := w.lost(ctx, n, nodes, now); {
+		case err != nil:
+			problems = append(problems, err)
+		case lost:
+			w.fence(ctx, n)
+		case answers(n, now) && (!n.Fencing.Fenced.IsZero() || n.Report.Incarnation != n.Fencing.Incarnation):
+			if err := w.admit(ctx, n); err != nil {
+				problems = append(problems, fmt.Errorf("admit node %s again: %w", n.Name, err))
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func answers(n seedbed.Node, now time.Time) bool {
+	return n.Problem == "" && now.Sub(n.Seen) <= answering
+}
+
+// lost reports whether a node is to be fenced: it has an agent, was not fenced, neither its worker nor its guest plane was heard of for
+// the time, and another node answers, so that this control host is not what is cut off.
+func (w *Watch) lost(ctx context.Context, n seedbed.Node, all []seedbed.Node, now time.Time) (bool, error) {
+	if w.cfg.After <= 0 || n.Fencing.Agent == "" || !n.Fencing.Fenced.IsZero() || n.Seen.IsZero() || now.Sub(n.Seen) < w.cfg.After ||
+		w.tried[n.Name].Equal(n.Seen) {
+		return false, nil
+	}
+	_, at, err := w.store.Applied(ctx, n.Name)
+	if err != nil || !at.IsZero() && now.Sub(at) < w.cfg.After {
+		return false, err
+	}
+	others, remote, near, far := 0, 0, 0, 0
+	for _, o := range all {
+		if o.Name == n.Name {
+			continue
+		}
+		others++
+		ok := answers(o, now)
+		if o.Name == w.cfg.Node {
+			if ok {
+				near++
+			}
+			continue
+		}
+		remote++
+		if ok {
+			far++
+		}
+	}
+	switch {
+	case n.Name == w.cfg.Node:
+		return false, nil // by the socket: a control host does not fence itself
+	case remote > 0 && far == 0, remote == 0 && near == 0:
+		w.tell(n.Name, "no other node answers: this control host may be what is cut off")
+		return false, nil
+	}
+	return true, nil
+}
+
+// fence requests the fence of a node.
+func (w *Watch) fence(ctx context.Context, n seedbed.Node) {
+	spec, _ := json.Marshal(seedbed.FailoverSpec{Lost: true, Share: w.cfg.Share}) // it has no member that cannot be encoded
+	_, err := w.store.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobFailover,
+		State: seedbed.JobQueued, Subject: n.Name, Spec: spec}})
+	if errors.Is(err, seedbed.ErrInUse) {
+		return // it is under way
+	}
+	if err != nil {
+		w.tell(n.Name, err.Error())
+		return
+	}
+	w.tried[n.Name] = n.Seen
+	delete(w.told, n.Name)
+	w.cfg.Log.Warn("a node is lost and is fenced", "node", n.Name, "seen", n.Seen)
+}
+
+// tell logs why a lost node is not fenced, once for each reason.
+func (w *Watch) tell(node, why string) {
+	if w.told[node] != why {
+		w.told[node] = why
+		w.cfg.Log.Warn("a node is lost and is not fenced", "node", node, "why", why)
+	}
+}
+
+// admit has the worker of a node that was fenced remove the domains of instances that are elsewhere now, and do jobs again.
+func (w *Watch) admit(ctx context.Context, n seedbed.Node) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	there, err := w.workers.Inventory(ctx, n.Name)
+	if err != nil {
+		return err
+	}
+	all, err := w.store.Instances(ctx)
+	if err != nil {
+		return err
+	}
+	on := map[seedbed.InstanceID]seedbed.Instance{}
+	for _, i := range all {
+		on[i.ID] = i
+	}
+	a := effects.Admission{Incarnation: n.Fencing.Incarnation}
+	for _, d := range there.Domains {
+		// What belongs to no instance is a stray, which is only reported. What is on its way from here is in the hands of its job.
+		i, known := on[d.ID]
+		if known && i.Target != "" {
+			return seedbed.Errorf(seedbed.ErrInUse, "instance %s is on its way to node %s", i.FullName(), i.Target)
+		}
+		if known && i.Node != n.Name {
+			a.Elsewhere = append(a.Elsewhere, d.ID)
+		}
+	}
+	if _, err := effects.Admit.Ask(ctx, w.workers.Of(n.Name), a); err != nil {
+		return err
+	}
+	if err := w.store.Readmit(ctx, n.Name, a.Incarnation); err != nil {
+		return err
+	}
+	w.cfg.Log.Info("a node was admitted again after a fence", "node", n.Name, "removed", len(a.Elsewhere))
+	return nil
+}

@@ -1,0 +1,120 @@
+package store
+
+import (
+	"context"
+
+	"seedbed"
+	"seedbed/store/jobs"
+	"seedbed/store/nodes"
+	"seedbed/store/outbox"
+	"seedbed/store/sqldb"
+)
+
+// checkFailover validates the input of a failover job.
+func checkFailover(j seedbed.Job) error {
+	var spec seedbed.FailoverSpec
+	if err := readSpec(j, &spec); err != nil {
+		return err
+	}
+	return nodes.CheckName(j.Subject)
+}
+
+// acceptFailover completes the row of a job that fences a node. There is at most one for a node. One that nobody asked for does not fence
+// more than a share of the nodes.
+func acceptFailover(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
+	var spec seedbed.FailoverSpec
+	if err := readSpec(*j, &spec); err != nil {
+		return err
+	}
+	// All are locked, so that no other failover counts them at the same time.
+	all, err := sqldb.List(ctx, tx, nodes.ScanNode, `UPDATE node SET name = name RETURNING `+nodes.NodeColumns)
+	if err != nil {
+		return err
+	}
+	node, err := nodes.HoldNode(ctx, tx, j.Subject)
+	if err != nil {
+		return err
+	}
+	j.Project, j.Node, j.Instance = seedbed.DefaultProject, node.Name, ""
+	live, err := sqldb.List(ctx, tx, jobs.ScanJob, `SELECT `+jobs.JobColumns+` FROM job WHERE kind = $1 AND id <> $2 AND `+jobs.Live,
+		seedbed.JobFailover, j.ID)
+	if err != nil {
+		return err
+	}
+	out := map[string]bool{j.Subject: true}
+	for _, other := range live {
+		if other.Subject == j.Subject {
+			return inHandsOf(other, "node", j.Subject)
+		}
+		out[other.Subject] = true
+	}
+	for _, n := range all {
+		if !n.Fencing.Fenced.IsZero() {
+			out[n.Name] = true
+		}
+	}
+	switch {
+	case !spec.Confirmed && node.Fencing.Agent == "":
+		return seedbed.Errorf(seedbed.ErrConflict, "node %q has no fence agent: give it one (seedbed node fence set %s), or switch it off "+
+			"yourself and say so (seedbed node fence confirm %s)", node.Name, node.Name, node.Name)
+	case spec.Lost && !node.Fencing.Fenced.IsZero():
+		return seedbed.Errorf(seedbed.ErrConflict, "node %q was fenced already", node.Name)
+	case spec.Lost && len(out)*100 > len(all)*spec.Share:
+		return seedbed.Errorf(seedbed.ErrConflict, "node %q is not fenced: %d of %d nodes would be then, and fencing.share allows %d %%",
+			node.Name, len(out), len(all), spec.Share)
+	}
+	return nil
+}
+
+// NodeFenced records that the node of a job is off. Its incarnation grows, so that its worker does nothing until it was told of that.
+// It may be repeated.
+func (db *DB) NodeFenced(ctx context.Context, ref seedbed.JobRef) error {
+	return db.fencing(ctx, ref, func(f *seedbed.Fencing) string {
+		if !f.Fenced.IsZero() {
+			return ""
+		}
+		f.Fenced, f.Incarnation, f.Problem = sqldb.Now(), f.Incarnation+1, ""
+		return seedbed.EventNodeFenced
+	})
+}
+
+// FenceFailed records why the node of a job could not be switched off.
+func (db *DB) FenceFailed(ctx context.Context, ref seedbed.JobRef, problem string) error {
+	return db.fencing(ctx, ref, func(f *seedbed.Fencing) string {
+		if f.Problem == sqldb.Clean(problem, sqldb.MaxText) {
+			return ""
+		}
+		f.Problem = sqldb.Clean(problem, sqldb.MaxText)
+		return seedbed.EventNodeFenceFailed
+	})
+}
+
+// fencing changes the fencing of the node of a job, and sends the event of the type that change returns; empty changes nothing.
+func (db *DB) fencing(ctx context.Context, ref seedbed.JobRef, change func(*seedbed.Fencing) string) error {
+	defer db.nodeStore.Changed()
+	return db.sql.Update(ctx, "record fencing", func(tx *sqldb.Tx) error {
+		j, err := jobs.Hold(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		if j.Kind != seedbed.JobFailover || j.State != seedbed.JobRunning {
+			return seedbed.Errorf(seedbed.ErrConflict, "job %s is a %s job and %s: it does not fence", j.ID.Short(), j.Kind, j.State)
+		}
+		kind, problem := "", ""
+		_, err = nodes.ChangeFencing(ctx, tx, j.Subject, func(f *seedbed.Fencing) error {
+			if kind = change(f); kind == "" {
+				return sqldb.ErrUnchanged
+			}
+			problem = f.Problem
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		data := map[string]any{"node": j.Subject, "job": j.ID}
+		if problem != "" {
+			data["problem"] = problem
+		}
+		return outbox.Emit(ctx, tx, outbox.Event{Kind: kind, Subject: j.Subject, Data: outbox.Fixed(data)})
+	})
+}

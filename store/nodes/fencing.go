@@ -1,0 +1,90 @@
+package nodes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"time"
+
+	"seedbed"
+	"seedbed/store/sqldb"
+)
+
+// fencing is how the column has the fencing of a node.
+type fencing struct {
+	seedbed.Fencing
+	Sealed []byte `json:"sealed,omitempty"`
+}
+
+// toFencing scans the fencing of a node.
+type toFencing struct{ f *seedbed.Fencing }
+
+// Scan implements sql.Scanner.
+func (c toFencing) Scan(src any) error {
+	var kept fencing
+	if err := sqldb.ToJSON(&kept).Scan(src); err != nil {
+		return err
+	}
+	*c.f = kept.Fencing
+	c.f.Sealed = kept.Sealed
+	return nil
+}
+
+// ChangeFencing changes the fencing of a node whose row it locks, and returns the node before.
+func ChangeFencing(ctx context.Context, tx *sqldb.Tx, name string, change func(*seedbed.Fencing) error) (seedbed.Node, error) {
+	was, err := HoldNode(ctx, tx, name)
+	if err != nil {
+		return was, err
+	}
+	next := was.Fencing
+	if err := change(&next); err != nil {
+		return was, err
+	}
+	text, err := json.Marshal(fencing{next, next.Sealed})
+	if err != nil {
+		return was, err
+	}
+	return was, sqldb.Exec(ctx, tx, `UPDATE node SET fencing = $1 WHERE name = $2`, string(text), name)
+}
+
+// setAgent records the agent that fences a node, with its options and sealed secrets, if they differ, and reports whether they did. Nothing
+// else of next counts.
+func setAgent(ctx context.Context, tx *sqldb.Tx, name string, was seedbed.Fencing, next *seedbed.Fencing) (bool, error) {
+	agent, options, sealed := next.Agent, next.Options, next.Sealed
+	*next = was
+	if agent == was.Agent && maps.Equal(options, was.Options) && bytes.Equal(sealed, was.Sealed) {
+		return false, nil
+	}
+	if agent == "" {
+		options, sealed = nil, nil
+	} else if err := seedbed.CheckFence(agent, options); err != nil {
+		return false, err
+	}
+	_, err := ChangeFencing(ctx, tx, name, func(to *seedbed.Fencing) error {
+		to.Agent, to.Options, to.Sealed, to.Problem = agent, options, sealed, ""
+		*next = *to
+		return nil
+	})
+	return true, err
+}
+
+// Readmit records that a node which was fenced is back: its worker was told of that incarnation, and what ran elsewhere is gone from
+// it. It returns ErrConflict if the node was fenced again in the meantime.
+func (s *Store) Readmit(ctx context.Context, name string, incarnation int64) error {
+	defer s.Changed()
+	return s.db.Update(ctx, "readmit node", func(tx *sqldb.Tx) error {
+		_, err := ChangeFencing(ctx, tx, name, func(to *seedbed.Fencing) error {
+			if to.Incarnation != incarnation {
+				return seedbed.Errorf(seedbed.ErrConflict, "node %q was fenced again: its incarnation is %d now, and not %d", name, to.Incarnation,
+					incarnation)
+			}
+			if to.Fenced.IsZero() {
+				return sqldb.ErrUnchanged
+			}
+			to.Fenced, to.Problem = time.Time{}, ""
+			return nil
+		})
+		return err
+	})
+}

@@ -1,0 +1,6 @@
+-- How a node is switched off when it is lost, and whether that was done: a JSON object.
+
+-- +goose Up
+ALTER TABLE node ADD COLUMN fencing text NOT NULL DEFAULT '{}';
+
+UPDATE version SET schema = 55, min_program = 55;

@@ -36,6 +36,10 @@ type host struct {
 	// partial makes inventories incomplete.
 	partial atomic.Bool
 
+	// agent is the fence agent that it has; nil for none. fences are the calls of it.
+	agent  func(seedbed.FenceCall) error
+	fences []seedbed.FenceCall
+
 	mu     sync.Mutex
 	epochs map[seedbed.JobID]int64
 	// superseded are the calls for which it was told that others continue the job.

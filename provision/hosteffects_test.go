@@ -138,6 +138,7 @@ func (h *host) handleDomains(t effects.Handlers) {
 		return h.pool.ImageDisk(ctx, a.Name)
 	})
 	h.handleMoves(t)
+	h.handleFences(t)
 	effects.AttachDisk.Handle(t, h.AttachDisk)
 	effects.DetachDisk.Handle(t, h.DetachDisk)
 	effects.LimitDisk.Handle(t, h.LimitDisk)

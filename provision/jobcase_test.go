@@ -163,17 +163,6 @@ func (l *lab) hasImage(name string, want bool) {
 	}
 }
 
-// flattened checks that the instance is off, and that its disk is a clone of that image.
-func (l *lab) flattened(inst seedbed.Instance, image string) {
-	l.t.Helper()
-	now, err := l.db.Instance(l.t.Context(), inst.ID)
-	l.ok(err)
-	if now.Volumes[0].Image != image {
-		l.t.Errorf("volume %+v", now.Volumes[0])
-	}
-	l.domain(inst.ID, seedbed.DomainOff)
-}
-
 // withBoth returns a script that maps an image, and maps and mounts a disk.
 func withBoth() string { return steps("install: map_volume default debian") }
 
@@ -245,6 +234,15 @@ var (
 			l.made()
 			return caseJob{l.migrate(map[string]any{"method": "live"}), func() { l.isOn(otherNode, seedbed.DomainRunning) },
 				func() { l.isOn(testNode, seedbed.DomainRunning) }}
+		}},
+		{"migrate lost", seedbed.Job{Kind: seedbed.JobMigrate, Spec: inputOf(movedLost)}, func(l *lab) caseJob {
+			return l.ofLostNode(true, seedbed.InstanceRunning)
+		}},
+		{"migrate lost off", seedbed.Job{Kind: seedbed.JobMigrate, Spec: inputOf(movedLostOff)}, func(l *lab) caseJob {
+			return l.ofLostNode(true, seedbed.InstanceStopped)
+		}},
+		{"failover", seedbed.Job{Kind: seedbed.JobFailover}, func(l *lab) caseJob {
+			return l.ofLostNode(false, seedbed.InstanceRunning)
 		}},
 		{"rebuild", seedbed.Job{Kind: seedbed.JobRebuild}, func(l *lab) caseJob {
 			was := l.made()

@@ -196,6 +196,10 @@ func (l *lab) start(arm ...func(*process)) *process {
 	cfg := engine.Config{
 		Node: testNode, Workers: 2, Lease: l.lease, Poll: 10 * time.Millisecond, Attempts: 50,
 		StageTimeout: map[string]time.Duration{"publish": ample, "ready": ample},
+		Submit: func(ctx context.Context, req seedbed.Request) (seedbed.Receipt, error) {
+			return l.intake.Submit(ctx, req, nil)
+		},
+		Unseal: unsealed,
 	}
 	p := engine.Intervals{
 		Nodes: 10 * time.Millisecond, Crowd: time.Millisecond, Supersede: time.Second,

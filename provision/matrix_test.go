@@ -62,13 +62,13 @@ func momentsOf(effects []string) []moment {
 
 // changes are the writes that are a stage's effect, if it has none on a driver.
 var changes = []string{"publish", "retract", "exchange", "refresh", "arrive", "move",
-	"add-volume", "drop-volume", "domain", "attachment", "nic"}
+	"add-volume", "drop-volume", "domain", "attachment", "nic", "fenced"}
 
 // recording are the stages that only write such changes.
-var recording = []string{"publish", "show-volume", "show-nic", "move"}
+var recording = []string{"publish", "show-volume", "show-nic", "move", "fence"}
 
 // waits are the stages that only wait.
-var waits = []string{"ready", "finish"}
+var waits = []string{"ready", "finish", "recover"}
 
 // atEach calls tell at each effect and commit of a process, with the stage that is being done or,
 // with back, undone. tell may end the process, or wait until ctx ends.
@@ -197,11 +197,18 @@ func TestKillMatrix(t *testing.T) {
 
 // planInputs are the inputs of jobs whose plans may depend on a part of them.
 var planInputs = []any{
-	seedbed.ScriptedSpec{}, seedbed.RebuildSpec{}, seedbed.PowerSpec{}, seedbed.MigrateSpec{}, movedOff, seedbed.ResizeSpec{},
+	seedbed.ScriptedSpec{}, seedbed.RebuildSpec{}, seedbed.PowerSpec{}, seedbed.MigrateSpec{}, movedOff, movedLost, movedLostOff,
+	seedbed.FailoverSpec{}, seedbed.ResizeSpec{},
 	seedbed.ImportSpec{}, seedbed.OVAJob{}, seedbed.AdoptSpec{}, seedbed.SnapshotJob{}, seedbed.SnapshotRestore{},
 	seedbed.SnapshotRestore{PowerSpec: seedbed.PowerSpec{Was: seedbed.InstanceStopped}},
 	seedbed.ImageRemoval{}, seedbed.VolumeJob{}, seedbed.Removal{}, seedbed.NICJob{},
 }
+
+// movedLost is the input of a job that takes an instance which is to run from a node that was fenced.
+var movedLost = seedbed.MigrateSpec{PowerSpec: seedbed.PowerSpec{Was: seedbed.InstanceRunning}, Lost: true}
+
+// movedLostOff is the same for one that is off.
+var movedLostOff = seedbed.MigrateSpec{PowerSpec: seedbed.PowerSpec{Was: seedbed.InstanceStopped}, Lost: true}
 
 // movedOff is the input of a job that takes an instance which is off to another node.
 var movedOff = seedbed.MigrateSpec{PowerSpec: seedbed.PowerSpec{Was: seedbed.InstanceStopped}}

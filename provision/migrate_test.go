@@ -274,3 +274,14 @@ func TestMigrateAutostart(t *testing.T) {
 	l.runUntil(l.migrate(map[string]any{"method": "cold", "back": true}), seedbed.JobSucceeded)
 	isOn(testNode)
 }
+
+// flattened checks that the instance is off, and that its disk is a clone of that image.
+func (l *lab) flattened(inst seedbed.Instance, image string) {
+	l.t.Helper()
+	now, err := l.db.Instance(l.t.Context(), inst.ID)
+	l.ok(err)
+	if now.Volumes[0].Image != image {
+		l.t.Errorf("volume %+v", now.Volumes[0])
+	}
+	l.domain(inst.ID, seedbed.DomainOff)
+}

@@ -326,16 +326,6 @@ type Intake interface {
 	PlanImport(ctx context.Context, r seedbed.ImportRequest) (seedbed.ImportPlan, error)
 }
 
-// Fencing fences nodes.
-type Fencing interface {
-	// Seal encrypts the secrets of a fence agent.
-	Seal(secrets map[string]string) ([]byte, error)
-	// Status asks the fence agent of a node whether the node is on, and returns which node it was asked from.
-	Status(ctx context.Context, n seedbed.Node) (on bool, from string, err error)
-	// Failover accepts a job that fences a node and starts instances of it elsewhere. confirmed says that the node is off.
-	Failover(ctx context.Context, node string, confirmed bool) (seedbed.Receipt, error)
-}
-
 // Console reads the last tail bytes, at most, of an instance's serial console on a node.
 type Console interface {
 	Console(ctx context.Context, node string, id seedbed.InstanceID, tail seedbed.Bytes) ([]byte, error)

@@ -19,3 +19,13 @@ type Volumes interface {
 	// RenameVolume gives a volume another name.
 	RenameVolume(ctx context.Context, project, name, to string, checks ...func(seedbed.ProjectVolume) error) (seedbed.ProjectVolume, error)
 }
+
+// Fencing fences nodes.
+type Fencing interface {
+	// Seal encrypts the secrets of a fence agent.
+	Seal(secrets map[string]string) ([]byte, error)
+	// Status asks the fence agent of a node whether the node is on, and returns which node it was asked from.
+	Status(ctx context.Context, n seedbed.Node) (on bool, from string, err error)
+	// Failover accepts a job that fences a node and starts instances of it elsewhere. confirmed says that the node is off.
+	Failover(ctx context.Context, node string, confirmed bool) (seedbed.Receipt, error)
+}

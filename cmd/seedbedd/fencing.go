@@ -74,8 +74,8 @@ func (f *fencing) Unseal(sealed []byte) (secrets map[string]string, err error) {
 	}
 	plain, err := f.aead.Open(nil, nil, sealed, nil)
 	if err != nil {
-		return nil, seedbed.Errorf(seedbed.ErrConflict, "the secrets of the fence agent are not readable with %s: copy the file of the control host "+
-			"that sealed them, or set them again (seedbed node fence set)", f.keyFile)
+		return nil, seedbed.Errorf(seedbed.ErrConflict, "the secrets of the fence agent are not readable with %s: copy the file of the "+
+			"control host that sealed them, or set them again (seedbed node fence set)", f.keyFile)
 	}
 	return secrets, json.Unmarshal(plain, &secrets)
 }

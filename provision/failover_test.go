@@ -1,0 +1,206 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"seedbed"
+	"seedbed/provision/effects"
+	"seedbed/provision/failover"
+)
+
+// unsealed opens the secrets of the lab's fence agents, which are not encrypted.
+func unsealed(sealed []byte) (secrets map[string]string, err error) {
+	return secrets, json.Unmarshal(sealed, &secrets)
+}
+
+func (h *host) handleFences(t effects.Handlers) {
+	effects.FenceNode.Handle(t, func(_ context.Context, call seedbed.Call, c seedbed.FenceCall, _ effects.Listener) (effects.None, error) {
+		if err := h.fence(call); err != nil {
+			return effects.None{}, err
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.fences = append(h.fences, c)
+		if h.agent != nil {
+			return effects.None{}, h.agent(c)
+		}
+		return effects.None{}, nil
+	})
+	effects.Admit.Handle(t, func(ctx context.Context, a effects.Admission) (effects.None, error) {
+		for _, id := range a.Elsewhere {
+			if err := errors.Join(h.hv.DestroyDomain(ctx, id), h.hv.UndefineDomain(ctx, id)); err != nil {
+				return effects.None{}, err
+			}
+		}
+		return effects.None{}, h.answers()
+	})
+}
+
+// withAgent gives a node a fence agent.
+func (l *lab) withAgent(node string) {
+	l.t.Helper()
+	_, err := l.db.ChangeNode(l.t.Context(), node, func(n *seedbed.Node) error {
+		n.Fencing = seedbed.Fencing{Agent: "fence_test", Options: map[string]string{"ip": "192.0.2.9"}, Sealed: []byte(`{"password":"pw"}`)}
+		return nil
+	})
+	l.ok(err)
+}
+
+// failover requests that a node is fenced.
+func (l *lab) failover(node string, spec seedbed.FailoverSpec) (seedbed.JobID, error) {
+	r, err := l.db.Accept(l.t.Context(), seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobFailover,
+		State: seedbed.JobQueued, Subject: node, Spec: inputOf(spec)}})
+	return r.Job, err
+}
+
+func (l *lab) fenced(node string) seedbed.Fencing {
+	l.t.Helper()
+	n, err := l.db.Node(l.t.Context(), node)
+	l.ok(err)
+	return n.Fencing
+}
+
+// lostNode makes web1 on the lab's first node, with or without a restart elsewhere, and takes the node's power away.
+func (l *lab) lostNode(restart string, state seedbed.InstanceState) seedbed.Instance {
+	l.t.Helper()
+	f := l.withOther(true)
+	inst := l.made()
+	if state == seedbed.InstanceStopped {
+		l.runUntil(l.ask(seedbed.DoStop, nil), seedbed.JobSucceeded)
+	}
+	if restart != seedbed.RestartNever {
+		l.runUntil(l.set(seedbed.HardwareChange{Restart: &restart}), seedbed.JobSucceeded)
+	}
+	l.withAgent(testNode)
+	l.ok(l.hv.DestroyDomain(l.t.Context(), inst.ID))
+	f.setAway(testNode, true, long)
+	return l.byName("web1")
+}
+
+// ofLostNode returns a job that fences the node of web1, which stays there, and if moved the job that then takes it away.
+func (l *lab) ofLostNode(moved bool, state seedbed.InstanceState) caseJob {
+	inst := l.lostNode(seedbed.RestartNever, state)
+	l.ok(l.hv.UndefineDomain(l.t.Context(), inst.ID))
+	id, err := l.failover(testNode, seedbed.FailoverSpec{})
+	l.ok(err)
+	stays := func(fenced bool) func() {
+		return func() {
+			if now := l.byName("web1"); now.Node != testNode || now.Target != "" || now.State != state {
+				l.t.Errorf("the instance is %s on node %q, on its way to %q", now.State, now.Node, now.Target)
+			}
+			if got := l.fenced(testNode); got.Incarnation > 1 || fenced && (got.Fenced.IsZero() || got.Incarnation != 1) {
+				l.t.Errorf("fencing of the node: %+v", got)
+			}
+		}
+	}
+	if !moved {
+		return caseJob{id, stays(true), stays(false)}
+	}
+	l.runUntil(id, seedbed.JobSucceeded)
+	return caseJob{l.migrate(nil), func() {
+		on := seedbed.DomainRunning
+		if state == seedbed.InstanceStopped {
+			on = seedbed.DomainOff
+		}
+		l.isOn(otherNode, on)
+	}, stays(true)}
+}
+
+// TestFailover fences a node and starts its instance on the other one, with the agent's options. When the node is back, the domain that it
+// still has is removed before it is ready.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	inst := l.lostNode(seedbed.RestartAlways, seedbed.InstanceRunning)
+	f := l.fleet.(*nodes)
+	id, err := l.failover(testNode, seedbed.FailoverSpec{Lost: true, Share: 50})
+	l.ok(err)
+	_, err = l.failover(testNode, seedbed.FailoverSpec{})
+	l.want("a second failover", err, seedbed.ErrInUse)
+	l.runUntil(id, seedbed.JobSucceeded)
+	want := []seedbed.FenceCall{{Agent: "fence_test", Options: map[string]string{"ip": "192.0.2.9"},
+		Secrets: map[string]string{"password": "pw"}}}
+	if d := cmp.Diff(want, f.hosts[otherNode].fences); d != "" || len(f.hosts[testNode].fences) > 0 {
+		t.Errorf("calls of the agent (-want +got):\n%s; by the node itself %v", d, f.hosts[testNode].fences)
+	}
+	now := l.byName("web1")
+	there, err := f.hosts[otherNode].hv.DomainState(t.Context(), inst.ID)
+	if l.ok(err); now.Node != otherNode || now.State != seedbed.InstanceRunning || there.State != seedbed.DomainRunning {
+		t.Fatalf("the instance is %s on %s, its domain there %s", now.State, now.Node, there.State)
+	}
+	got := l.fenced(testNode)
+	if got.Fenced.IsZero() || got.Incarnation != 1 || got.Problem != "" {
+		t.Errorf("fencing of the node: %+v", got)
+	}
+	_, err = l.failover(testNode, seedbed.FailoverSpec{Lost: true, Share: 50})
+	l.want("a fence of what is fenced", err, seedbed.ErrConflict)
+
+	f.setAway(testNode, false, 0)
+	l.ok(l.db.NoteNode(t.Context(), testNode, f.list[0].Report, "", time.Now()))
+	w := failover.New(failover.Config{Log: slog.New(slog.DiscardHandler)}, l.db, failoverWorkers{f})
+	l.ok(w.Look(t.Context(), time.Now()))
+	if got := l.fenced(testNode); !got.Fenced.IsZero() || got.Incarnation != 1 {
+		t.Errorf("fencing of the node that is back: %+v", got)
+	}
+	l.isOn(otherNode, seedbed.DomainRunning)
+}
+
+// TestFailedFence checks that nothing is started if the agent fails, and that the node says why.
+func TestFailedFence(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	inst := l.lostNode(seedbed.RestartAlways, seedbed.InstanceRunning)
+	other := l.fleet.(*nodes).hosts[otherNode]
+	other.agent = func(seedbed.FenceCall) error { return seedbed.Errorf(seedbed.ErrConflict, "the BMC does not answer") }
+	id, err := l.failover(testNode, seedbed.FailoverSpec{Lost: true, Share: 50})
+	l.ok(err)
+	job := l.runUntil(id, seedbed.JobRolledBack)
+	got := l.fenced(testNode)
+	if !strings.Contains(job.Error, "the BMC does not answer") || !strings.Contains(got.Problem, "the BMC does not answer") ||
+		!got.Fenced.IsZero() || got.Incarnation != 0 {
+		t.Errorf("job: %s; fencing: %+v", job.Error, got)
+	}
+	if _, err := other.hv.DomainState(t.Context(), inst.ID); !errors.Is(err, seedbed.ErrNotFound) || l.byName("web1").Node != testNode {
+		t.Errorf("the domain on the other node: %v", err)
+	}
+}
+
+// TestFailoverLeavesNever checks that an instance whose restart is never stays, and is named.
+func TestFailoverLeavesNever(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.lostNode(seedbed.RestartNever, seedbed.InstanceRunning)
+	id, err := l.failover(testNode, seedbed.FailoverSpec{Confirmed: true})
+	l.ok(err)
+	l.runUntil(id, seedbed.JobSucceeded)
+	if l.byName("web1").Node != testNode || len(l.fleet.(*nodes).hosts[otherNode].fences) > 0 {
+		t.Errorf("instance %+v", l.byName("web1"))
+	}
+	events, err := l.db.Events(t.Context(), id, 0, 0)
+	l.ok(err)
+	for _, e := range events {
+		if strings.Contains(e.Msg, "restart is never: web1") {
+			return
+		}
+	}
+	t.Errorf("the instance is not named in %+v", events)
+}
+
+// failoverWorkers are the workers of the lab.
+type failoverWorkers struct{ *nodes }
+
+func (w failoverWorkers) Inventory(ctx context.Context, node string) (seedbed.Inventory, error) {
+	return effects.Inventory.Ask(ctx, w.Of(node), effects.None{})
+}
+
+func (m *mortal) NodeFenced(ctx context.Context, ref seedbed.JobRef) error {
+	return m.around("fenced", "", func() error { return m.DB.NodeFenced(ctx, ref) })
+}

@@ -175,7 +175,7 @@ func (s *server) config() api.Config {
 	return api.Config{
 		Store: s.db, Intake: s.intake, Pools: []string{"default"}, VolumeJobs: s.intake, OVAs: s.intake, Uploads: s.shelf,
 		MaxUpload: maxUpload, Adoptions: s.intake, Strangers: strangers{}, Snapshots: s.shelf, Trash: s.shelf, Console: consoles{},
-		Domains: consoles{}, Terminals: s.terminals, Usage: s.terminals.Usage,
+		Domains: consoles{}, Terminals: s.terminals, Usage: s.terminals.Usage, Fencing: fences{s.db},
 		Metadata: func(_ context.Context, i seedbed.Instance, path string) ([]byte, string, bool, error) {
 			return []byte(i.Name + path), "text/plain", path != "/nothing", nil
 		},

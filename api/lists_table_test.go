@@ -29,6 +29,7 @@ var listRoutes = map[string]string{
 	"GET /leases":                        "",
 	"GET /nodes":                         "",
 	"GET /nodes/:name":                   single,
+	"GET /nodes/:name/fence":             single,
 	"GET /nodes/:name/maintenance":       short,
 	"GET /projects":                      "",
 	"GET /projects/:name":                single,

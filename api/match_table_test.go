@@ -29,6 +29,7 @@ var changingRoutes = map[string]matched{
 	"POST /nodes":                            {why: makes},
 	"PATCH /nodes/:name":                     {object: "/nodes/hv9", body: `{"worker":"https://hv9.example:7376"}`},
 	"DELETE /nodes/:name":                    {object: "/nodes/hv9"},
+	"POST /nodes/:name/fence":                {why: once},
 	"POST /nodes/:name/maintenance":          {why: announce},
 	"POST /maintenance/:id/complete":         {why: once},
 	"POST /maintenance/:id/cancel":           {why: once},

@@ -36,6 +36,8 @@ var routeAccess = map[string]access{
 	"GET /nodes/:name":                            {401, 200, 200, 200, ""},
 	"PATCH /nodes/:name":                          {401, 403, 403, 415, ""},
 	"DELETE /nodes/:name":                         {401, 403, 403, 404, ""},
+	"GET /nodes/:name/fence":                      {401, 403, 403, 409, ""},
+	"POST /nodes/:name/fence":                     {401, 403, 403, 415, ""},
 	"GET /nodes/:name/maintenance":                {401, 200, 200, 200, ""},
 	"POST /nodes/:name/maintenance":               {401, 403, 403, 415, ""},
 	"POST /maintenance/:id/complete":              {401, 403, 403, 404, ""},

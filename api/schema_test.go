@@ -34,6 +34,7 @@ var (
 		"NetworkLease": seedbed.NetworkLease{}, "Forward": seedbed.Forward{}, "FloatingAddress": seedbed.FloatingAddress{},
 		"AddressRequest": wire.AddressRequest{},
 		"Reservation":    seedbed.Reservation{}, "ForwardTo": seedbed.ForwardTo{}, "NodeChange": wire.NodeChange{},
+		"FenceAgent": wire.FenceAgent{}, "Fencing": seedbed.Fencing{}, "FenceRequest": wire.FenceRequest{}, "FenceStatus": wire.FenceStatus{},
 		"NodeRequest": wire.NodeRequest{}, "PlanRequest": wire.PlanRequest{}, "PowerRequest": wire.PowerRequest{},
 		"ProfileRequest": seedbed.Profile{},
 		"RebuildRequest": wire.RebuildRequest{}, "RestoreRequest": wire.RestoreRequest{}, "MigrateRequest": wire.MigrateRequest{},

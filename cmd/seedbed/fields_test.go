@@ -102,7 +102,9 @@ var requests = []struct {
 	{wire.SnapshotRequest{}, map[string]string{"name": argument}},
 	{wire.CleanupRequest{}, map[string]string{"dry_run": "cleanup --dry-run", "force": "cleanup --force"}},
 	{wire.NodeRequest{}, map[string]string{"name": argument}},
-	{wire.NodeChange{}, map[string]string{"cordoned": "node cordon"}},
+	{wire.NodeChange{}, map[string]string{"cordoned": "node cordon", "fencing": "wire.FenceAgent"}},
+	{wire.FenceAgent{}, nil},
+	{wire.FenceRequest{}, map[string]string{"confirmed": "node fence confirm"}},
 	{wire.MaintenanceRequest{}, nil},
 	{wire.NetworkChange{}, map[string]string{"reserve": "network reserve", "unreserve": "network unreserve",
 		"peer": "network peer", "unpeer": "network unpeer"}},
@@ -156,7 +158,7 @@ var answers = []string{
 	"NewEndpoint", "EndpointTest", "Replayed", "NewHook", "Snapshot", "JobStatus", "EventPage", "OutputPage", "Health", "Overview",
 	"NewToken", "Role", "Whoami", "ProjectStatus", "TrashItem", "Stored", "SystemTemplate", "NetworkTemplate", "StorageTemplate",
 	"UserData", "Script", "ScriptOptions", "OVA", "StoredVolume", "SignIn", "Session", "NewSession", "Ticket", "Usage",
-	"NodeUsage", "InstanceUsage",
+	"NodeUsage", "InstanceUsage", "FenceStatus",
 }
 
 // TestEveryFieldHasAFlag checks that each field of each request can be set on the command line.

@@ -89,7 +89,7 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		SignIn: people.signIn,
 		Store:  db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB,
 		Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{db}, Domains: console{db}, Clean: clean,
-		Terminals: terminals, Usage: terminals.Usage,
+		Terminals: terminals, Usage: terminals.Usage, Fencing: fences{db},
 		Metadata: served.served, Change: served.change, Probe: probe, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
 		Checks: []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check {
 			return []seedbed.Check{{Name: "store", OK: true}}
@@ -193,6 +193,7 @@ var stages = map[seedbed.JobKind][]string{
 	seedbed.JobNICRemove:    {"hide-nic", "unplug", "drop-nic"},
 	seedbed.JobNICSet:       {"hide-nic", "unplug", "switch-nic", "plug", "show-nic"},
 	seedbed.JobSet:          {"configure"},
+	seedbed.JobFailover:     {"fence", "recover"},
 
 	seedbed.JobSnapshotRestore: {"restore", "delete-snapshot"},
 }

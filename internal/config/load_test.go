@@ -68,6 +68,7 @@ jobs:
 	want.Metadata.Listen, want.Metadata.RedirectPort, want.Metadata.State = "redirect", 8080, "/srv/seedbed/metadata"
 	want.Network.Prefix = Prefix{netip.MustParsePrefix("10.9.0.0/24")}
 	want.Network.NAT, want.Network.DNS = false, []netip.Addr{netip.MustParseAddr("192.0.2.53")}
+	want.Fencing.KeyFile = "/srv/seedbed/fencing.key"
 	want.Jobs.Lease, want.Jobs.StageTimeout["ready"] = time.Second, 90*time.Second
 	if diff := cmp.Diff(want, got, compare); diff != "" {
 		t.Error(diff)

@@ -194,6 +194,25 @@ func TestFailoverLeavesNever(t *testing.T) {
 	t.Errorf("the instance is not named in %+v", events)
 }
 
+// TestFencedShare checks that no more than a share of the nodes is fenced unless an operator asks for it.
+func TestFencedShare(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.withOther(true)
+	l.withAgent(testNode)
+	l.withAgent(otherNode)
+	_, err := l.failover(otherNode, seedbed.FailoverSpec{Lost: true, Share: 49})
+	l.want("one of two, with 49 %", err, seedbed.ErrConflict)
+	_, err = l.failover(otherNode, seedbed.FailoverSpec{Lost: true, Share: 50})
+	l.ok(err)
+	_, err = l.failover(testNode, seedbed.FailoverSpec{Lost: true, Share: 50})
+	l.want("both", err, seedbed.ErrConflict)
+	_, err = l.failover(testNode, seedbed.FailoverSpec{})
+	l.ok(err)
+	_, err = l.failover("hv9", seedbed.FailoverSpec{})
+	l.want("a node that does not exist", err, seedbed.ErrNotFound)
+}
+
 // failoverWorkers are the workers of the lab.
 type failoverWorkers struct{ *nodes }
 

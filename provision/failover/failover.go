@@ -93,7 +93,7 @@ func (w *Watch) Look(ctx context.Context, now time.Time) error {
 			problems = append(problems, err)
 		case lost:
 			w.fence(ctx, n)
-		case answers(n, now) && (!n.Fencing.Fenced.IsZero() || n.Report.Incarnation != n.Fencing.Incarnation):
+		case answers(n, now) && n.Seen.After(n.Fencing.Fenced) && (!n.Fencing.Fenced.IsZero() || n.Report.Incarnation != n.Fencing.Incarnation):
 			if err := w.admit(ctx, n); err != nil {
 				problems = append(problems, fmt.Errorf("admit node %s again: %w", n.Name, err))
 			}
@@ -186,7 +186,8 @@ func (w *Watch) admit(ctx context.Context, n seedbed.Node) error {
 	for _, i := range all {
 		on[i.ID] = i
 	}
-	a := effects.Admission{Incarnation: n.Fencing.Incarnation}
+	// The worker knows a later one if the database was restored from a copy.
+	a := effects.Admission{Incarnation: max(n.Fencing.Incarnation, n.Report.Incarnation)}
 	for _, d := range there.Domains {
 		// What belongs to no instance is a stray, which is only reported. What is on its way from here is in the hands of its job.
 		i, known := on[d.ID]
@@ -202,6 +203,9 @@ func (w *Watch) admit(ctx context.Context, n seedbed.Node) error {
 	}
 	if err := w.store.Readmit(ctx, n.Name, a.Incarnation); err != nil {
 		return err
+	}
+	if n.Fencing.Fenced.IsZero() && len(a.Elsewhere) == 0 {
+		return nil
 	}
 	w.cfg.Log.Info("a node was admitted again after a fence", "node", n.Name, "removed", len(a.Elsewhere))
 	return nil

@@ -59,6 +59,9 @@ type Watch struct {
 	// it: a fence that failed is not repeated until the node has answered again.
 	told  map[string]string
 	tried map[string]time.Time
+	// since is from when on it has looked without a pause, and last the time of its last look. Before that, or in a pause, a node may have
+	// answered and was not heard.
+	since, last time.Time
 }
 
 // New makes a watch.
@@ -82,6 +85,10 @@ func (w *Watch) Run(ctx context.Context) error {
 
 // Look requests the fence of each node that is lost at now, and admits each that is back.
 func (w *Watch) Look(ctx context.Context, now time.Time) error {
+	if gap := now.Sub(w.last); gap > answering || gap < 0 {
+		w.since = now
+	}
+	w.last = now
 	nodes, err := w.store.Nodes(ctx)
 	if err != nil {
 		return err
@@ -107,9 +114,9 @@ func answers(n seedbed.Node, now time.Time) bool {
 }
 
 // lost reports whether a node is to be fenced: it has an agent, was not fenced, neither its worker nor its guest plane was heard of for
-// the time, and another node answers, so that this control host is not what is cut off.
+// the time, this control host has looked all that time, and another node answers, so that this control host is not what is cut off.
 func (w *Watch) lost(ctx context.Context, n seedbed.Node, all []seedbed.Node, now time.Time) (bool, error) {
-	if w.cfg.After <= 0 || n.Fencing.Agent == "" || !n.Fencing.Fenced.IsZero() || n.Seen.IsZero() || now.Sub(n.Seen) < w.cfg.After ||
+	if w.cfg.After <= 0 || now.Sub(w.since) < w.cfg.After || n.Fencing.Agent == "" || !n.Fencing.Fenced.IsZero() || n.Seen.IsZero() || now.Sub(n.Seen) < w.cfg.After ||
 		w.tried[n.Name].Equal(n.Seen) {
 		return false, nil
 	}

@@ -60,8 +60,9 @@ func TestLost(t *testing.T) {
 			t.Parallel()
 			m := &memory{nodes: tt.nodes, planes: map[string]time.Time{"hv2": ago(tt.plane)}}
 			w := New(Config{Node: "hv1", After: tt.after, Share: 50, Log: slog.New(slog.DiscardHandler)}, m, nil)
-			for range 2 { // a fence is not requested again before the node has answered
-				if err := w.Look(t.Context(), now); err != nil {
+			// A fence is not requested again before the node has answered.
+			for at := ago(70 * time.Second); !at.After(now); at = at.Add(10 * time.Second) {
+				if err := w.Look(t.Context(), at); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -69,5 +70,27 @@ func TestLost(t *testing.T) {
 				t.Errorf("fenced %v, want it fenced: %v", m.accepted, tt.fenced)
 			}
 		})
+	}
+}
+
+// TestLostOnlyWhileLooking checks that a control host fences no node for a time in which it did not look itself: at its start, and after it
+// was frozen.
+func TestLostOnlyWhileLooking(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	m := &memory{nodes: []seedbed.Node{
+		{Name: "hv1", Seen: now.Add(time.Hour)}, {Name: "hv2", Seen: now.Add(-time.Hour), Fencing: seedbed.Fencing{Agent: "fence_x"}},
+	}}
+	w := New(Config{Node: "hv1", After: time.Minute, Share: 50, Log: slog.New(slog.DiscardHandler)}, m, nil)
+	for _, at := range []time.Duration{0, 20, 40, 50, 110, 130, 150, 169} {
+		if err := w.Look(t.Context(), now.Add(at*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(m.accepted) > 0 {
+		t.Errorf("fenced %v", m.accepted)
+	}
+	if err := w.Look(t.Context(), now.Add(170*time.Second)); err != nil || len(m.accepted) != 1 {
+		t.Errorf("fenced %v, %v", m.accepted, err)
 	}
 }

@@ -38,7 +38,8 @@ var layout = map[string]string{
 	// The worker and its drivers. Drivers do not know each other, nor the worker.
 	"provision/effects": "internal/duplex",
 	"provision/fleet":   "internal/duplex internal/mtls provision/effects",
-	"provision/worker":  "internal/command internal/durable internal/duplex internal/httpserve internal/mtls provision/backup provision/effects",
+	"provision/worker": "internal/command internal/durable internal/duplex internal/httpserve internal/mtls provision/backup " +
+		"provision/effects",
 	"provision/worker/drivertest": "internal/duplex internal/ovatest provision/backup provision/effects provision/fleet provision/image " +
 		"provision/pooltag provision/worker",
 	"provision/backup": "internal/durable",

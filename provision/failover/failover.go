@@ -116,7 +116,10 @@ func answers(n seedbed.Node, now time.Time) bool {
 // lost reports whether a node is to be fenced: it has an agent, was not fenced, neither its worker nor its guest plane was heard of for
 // the time, this control host has looked all that time, and another node answers, so that this control host is not what is cut off.
 func (w *Watch) lost(ctx context.Context, n seedbed.Node, all []seedbed.Node, now time.Time) (bool, error) {
-	if w.cfg.After <= 0 || now.Sub(w.since) < w.cfg.After || n.Fencing.Agent == "" || !n.Fencing.Fenced.IsZero() || n.Seen.IsZero() || now.Sub(n.Seen) < w.cfg.After ||
+	if w.cfg.After <= 0 || now.Sub(w.since) < w.cfg.After {
+		return false, nil
+	}
+	if n.Fencing.Agent == "" || !n.Fencing.Fenced.IsZero() || n.Seen.IsZero() || now.Sub(n.Seen) < w.cfg.After ||
 		w.tried[n.Name].Equal(n.Seen) {
 		return false, nil
 	}

@@ -33,11 +33,18 @@ type VolumeSpec struct {
 // at least that of the other.
 type VolumeCopy struct {
 	VolumeSpec
-	// From is the name of the other volume, and Of the instance in its tag.
-	From string     `json:"from"`
-	Of   InstanceID `json:"of"`
-	// Snapshot is the name of the snapshot that a driver may take of it for the time of the copying.
-	Snapshot string `json:"snapshot"`
+	CopySource
+}
+
+// CopySource is the volume of a pool whose content is copied.
+type CopySource struct {
+	// From is its name, and Of the instance in its tag.
+	From string     `json:"from,omitempty"`
+	Of   InstanceID `json:"of,omitempty"`
+	// At is the snapshot of it whose content is copied; empty means what the volume has now. Snapshot is then the name of the one that a
+	// driver may take for the time of the copying.
+	At       string `json:"at,omitempty"`
+	Snapshot string `json:"snapshot,omitempty"`
 }
 
 // Disk says how a hypervisor reaches a volume.
@@ -80,8 +87,8 @@ type VolumeInfo struct {
 	Restored bool `json:"restored,omitempty"`
 }
 
-// ImageSpec asks for an image to be imported from a file on the worker's host, or from an uploaded
-// file.
+// ImageSpec asks for an image to be made from a file on the worker's host, from an uploaded file, or
+// from a volume.
 type ImageSpec struct {
 	Pool string `json:"pool"`
 	Name string `json:"name"`
@@ -97,6 +104,8 @@ type ImageSpec struct {
 	Member string `json:"member,omitempty"`
 	// Format is what the file must be; empty means any that can be imported.
 	Format string `json:"format,omitempty"`
+	// CopySource is the volume of the same pool that the image gets the content of; zero with a file.
+	CopySource
 }
 
 // ImageInfo is an image as its pool reports it.

@@ -208,6 +208,10 @@ type ImportSpec struct {
 	// the pool.
 	Path   string `json:"path,omitempty"`
 	Upload string `json:"upload,omitempty"`
+	// From is the volume that the image is made from instead; nil for none. Generalised is the working copy of it that is generalised
+	// first; nil for none.
+	From        *VolumeSource `json:"from,omitempty"`
+	Generalised *VolumeSource `json:"generalised,omitempty"`
 	// SHA256 is the digest that the file must have; empty means unchecked.
 	SHA256 string `json:"sha256,omitempty"`
 	// Format is what the file must be; empty means any that can be imported.

@@ -293,14 +293,15 @@ type VolumeRequest struct {
 	Size Bytes `json:"size,omitempty"`
 	// Image is the image that it becomes a clone of; empty makes a blank one.
 	Image string `json:"image,omitempty"`
-	// From is the volume whose content it gets: its name, or INSTANCE:INDEX for a disk of an instance. It excludes Image and Node.
+	// From is the volume whose content it gets: its name, that of an instance for its first disk, INSTANCE:INDEX for a disk, or one of
+	// these two with @SNAPSHOT. It excludes Image and Node.
 	From string `json:"from,omitempty"`
 	// Node is the node that is to have it; empty leaves the choice.
 	Node string `json:"node,omitempty"`
 	IOLimits
 }
 
-// VolumeSource is the volume that a new one becomes a copy of.
+// VolumeSource is the volume that a new one, or an image, becomes a copy of.
 type VolumeSource struct {
 	// ID is its ID; empty for a disk of an instance. Name is what the request calls it.
 	ID   string `json:"id,omitempty"`
@@ -308,6 +309,17 @@ type VolumeSource struct {
 	// Volume and Owner are as in ProjectVolume.
 	Volume string     `json:"volume"`
 	Owner  InstanceID `json:"owner"`
+	// Snapshot is the snapshot of the instance whose content is copied; empty means what the volume has now.
+	Snapshot string `json:"snapshot,omitempty"`
+}
+
+// Source returns what a driver copies. taken is the name of the snapshot that it may take.
+func (s VolumeSource) Source(taken string) CopySource {
+	c := CopySource{From: s.Volume, Of: s.Owner, At: s.Snapshot}
+	if c.At == "" {
+		c.Snapshot = taken
+	}
+	return c
 }
 
 // Attachment says how a volume is attached to an instance.

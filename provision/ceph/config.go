@@ -125,9 +125,14 @@ func SecretID(pool, user string) string {
 // qemu_rbd_parse_filename). It names the keyring and contains no key. librbd must copy the data
 // that it writes (rbd_disable_zero_copy_writes): a zero-copy write that has timed out does not end
 // as long as a connection to a stuck OSD holds its bytes.
-func (c Config) qemuTarget(image string) string {
+func (c Config) qemuTarget(image string) string { return c.qemuName(image, "") }
+
+// qemuSource is the name by which QEMU's rbd driver reads an image at a snapshot.
+func (c Config) qemuSource(image, snapshot string) string { return c.qemuName(image, "@"+snapshot) }
+
+func (c Config) qemuName(image, at string) string {
 	esc := strings.NewReplacer(`\`, `\\`, ":", `\:`, "=", `\=`, "@", `\@`).Replace
 	// Bulk writes queue up, and so get more time than a single operation.
 	return fmt.Sprintf("rbd:%s/%s:id=%s:conf=%s:keyring=%s:client_mount_timeout=%[6]d:rados_mon_op_timeout=%[6]d:rados_osd_op_timeout=%[7]d",
-		c.Pool, esc(image), c.User, esc(c.ConfFile), esc(c.Keyring), c.seconds(), 2*c.seconds())
+		c.Pool, esc(image)+at, c.User, esc(c.ConfFile), esc(c.Keyring), c.seconds(), 2*c.seconds())
 }

@@ -3,6 +3,7 @@
 package ceph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"syscall"
@@ -26,8 +27,8 @@ func (p *Pool) private(ctx context.Context, src *image.Source, progress func(see
 	return ctx, from, err
 }
 
-// CopyVolume implements worker.Copier. It takes a snapshot of the other volume, which a domain may use, clones that, flattens the clone
-// (FlattenVolume), and removes the snapshot.
+// CopyVolume implements worker.Copier. It takes a snapshot of the other volume, which a domain may use, clones that, or the one whose content
+// is wanted, flattens the clone (FlattenVolume), and removes the snapshot that it has taken.
 func (p *Pool) CopyVolume(
 	ctx context.Context, job seedbed.JobID, spec seedbed.VolumeCopy, progress func(seedbed.Progress),
 ) (info seedbed.VolumeInfo, err error) {
@@ -35,10 +36,9 @@ func (p *Pool) CopyVolume(
 		return info, err
 	}
 	spec.Size = whole(spec.Size)
-	point := seedbed.SnapshotSpec{Volume: spec.From, Instance: spec.Of, Name: spec.Snapshot}
 	made, err := p.cloneOfVolume(ctx, job, spec, false)
 	if err == nil && !made {
-		if _, err = p.CreateSnapshot(ctx, job, point); err == nil {
+		if err = p.takePoint(ctx, job, spec.CopySource); err == nil {
 			_, err = p.cloneOfVolume(ctx, job, spec, true)
 		}
 	}
@@ -48,7 +48,56 @@ func (p *Pool) CopyVolume(
 	if info, err = p.FlattenVolume(ctx, spec.Name, spec.Instance, progress); err != nil {
 		return info, err
 	}
-	return info, p.RemoveSnapshot(ctx, point, job)
+	return info, p.dropPoint(ctx, job, spec.CopySource)
+}
+
+// takePoint takes the snapshot of a volume from which it is copied, unless it is copied from one that it has.
+func (p *Pool) takePoint(ctx context.Context, job seedbed.JobID, s seedbed.CopySource) error {
+	if s.At != "" {
+		return nil
+	}
+	_, err := p.CreateSnapshot(ctx, job, seedbed.SnapshotSpec{Volume: s.From, Instance: s.Of, Name: s.Snapshot})
+	return err
+}
+
+// dropPoint removes what takePoint has taken.
+func (p *Pool) dropPoint(ctx context.Context, job seedbed.JobID, s seedbed.CopySource) error {
+	if s.At != "" {
+		return nil
+	}
+	return p.RemoveSnapshot(ctx, seedbed.SnapshotSpec{Volume: s.From, Instance: s.Of, Name: s.Snapshot}, job)
+}
+
+// imageOf makes an image with what a volume, which a domain may use, has now or had at a snapshot.
+func (p *Pool) imageOf(
+	ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress),
+) (*tag, error) {
+	if err := p.takePoint(ctx, job, spec.CopySource); err != nil {
+		return nil, err
+	}
+	t := tag{Role: roleImage, Name: spec.Name, Project: spec.Project, Job: job, Format: string(image.Raw)}
+	from, err := call(ctx, p, "look at volume "+spec.From, rbdOf(roleVolume, spec.From), func(ctx context.Context, s *session) (*tag, error) {
+		have, err := p.there(ctx, s, spec.From, spec.Of)
+		if err == nil {
+			err = have.CheckAt(p.cfg.Name, spec.CopySource)
+		}
+		return have, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.Size = from.Size
+	size := seedbed.Bytes(t.Size)
+	made, err := p.fill(ctx, t, 0, func(ctx context.Context, to string) (string, error) {
+		source := p.cfg.qemuSource(rbdOf(roleVolume, spec.From), cmp.Or(spec.At, spec.Snapshot))
+		return "", image.WriteRaw(ctx, source, to, func(percent float64) {
+			progress(seedbed.Progress{Done: seedbed.Bytes(percent / 100 * float64(size)), Total: size})
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made, p.dropPoint(ctx, job, spec.CopySource)
 }
 
 // cloneOfVolume reports whether the volume exists that is to be a copy. With taken, the snapshot of the other one has been taken, and it
@@ -75,10 +124,10 @@ func (p *Pool) cloneOfVolume(ctx context.Context, job seedbed.JobID, spec seedbe
 			case !there:
 				return false, seedbed.Errorf(seedbed.ErrNotFound, "volume %q is not in pool %s", spec.From, p.cfg.Name)
 			}
-			if err := from.CheckCopied(spec); err != nil {
+			if err := from.CheckCopied(p.cfg.Name, spec); err != nil {
 				return false, err
 			}
-			_, err = p.makeVolume(ctx, s, want, parent{rbdOf(roleVolume, spec.From), spec.Snapshot})
+			_, err = p.makeVolume(ctx, s, want, parent{rbdOf(roleVolume, spec.From), cmp.Or(spec.At, spec.Snapshot)})
 			return true, err
 		})
 }

@@ -5,6 +5,7 @@ package ceph
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/ceph/go-ceph/rbd"
@@ -14,7 +15,7 @@ import (
 	"seedbed/provision/image"
 )
 
-// ImportImage implements worker.ImageStore. A file that was not uploaded is frozen, or copied to
+// ImportImage implements worker.ImageStore. A volume is copied from a snapshot of it. Another file that was not uploaded is frozen, or copied to
 // the scratch directory first, so that the file that is checked is the file that is used
 // (image.Source). Then qemu-img, in a process that can be killed, writes the disk into an RBD image
 // without its zeros. Progress counts the bytes of a copied file twice, once for each half of the
@@ -35,7 +36,17 @@ func (p *Pool) ImportImage(
 		return p.lookOwn(ctx, s, job, spec.Name)
 	})
 	if err != nil || have != nil {
+		if have != nil && spec.From != "" {
+			err = p.dropPoint(ctx, job, spec.CopySource)
+		}
 		return have.ImageInfo(p.cfg.Name), err
+	}
+	if spec.From != "" {
+		t, err := p.imageOf(ctx, job, spec, progress)
+		if err != nil {
+			err = fmt.Errorf("make image %s of volume %s: %w", spec.Name, spec.From, err)
+		}
+		return t.ImageInfo(p.cfg.Name), err
 	}
 	src, err := image.OpenSource(spec, p.spool, p.cfg.Imports)
 	if err != nil {
@@ -114,11 +125,19 @@ func (p *Pool) convert(ctx context.Context, from *image.Private, t tag, report f
 		return nil, err
 	}
 	t.Size, t.Format = int64(info.Size), string(info.Format)
-	return p.fill(ctx, t, from, room, report)
+	return p.fill(ctx, t, room, func(ctx context.Context, to string) (string, error) {
+		if err := image.Write(ctx, from.Path(), info.Format, to, report); err != nil {
+			return "", err
+		}
+		return from.Digest(func() { report(100) })
+	})
 }
 
-// fill writes the file into the RBD image, takes its snapshot, and gives it its name.
-func (p *Pool) fill(ctx context.Context, t tag, src *image.Private, room seedbed.Bytes, report func(float64)) (_ *tag, err error) {
+// fill makes an RBD image, lets write write the disk to it, takes its snapshot, and gives it its name. write is given the target by which
+// QEMU writes, and returns the digest for the tag.
+func (p *Pool) fill(
+	ctx context.Context, t tag, room seedbed.Bytes, write func(ctx context.Context, to string) (sum string, err error),
+) (_ *tag, err error) {
 	from, to := buildingName(p.cfg.Node), rbdOf(t.Role, t.Name)
 	done := p.making(from)
 	defer done()
@@ -147,11 +166,8 @@ func (p *Pool) fill(ctx context.Context, t tag, src *image.Private, room seedbed
 	number := p.numbered(asking, h, t.Name)
 	defer func() { _, _ = number() }()
 	defer stop()
-	if err := image.Write(ctx, src.Path(), image.Format(t.Format), p.cfg.qemuTarget(from), report); err != nil {
+	if t.SHA256, err = write(ctx, p.cfg.qemuTarget(from)); err != nil {
 		return nil, unanswered(err)
-	}
-	if t.SHA256, err = src.Digest(func() { report(100) }); err != nil {
-		return nil, err
 	}
 	id, err := number()
 	if err != nil {

@@ -31,7 +31,7 @@ func (p *Pool) CopyVolume(
 	want := tag{Name: spec.Name, Job: job, Instance: spec.Instance, Project: spec.Project, From: spec.From, Flat: true, Size: int64(spec.Size)}
 	from, err := p.beginCopy(ctx, spec, want)
 	if err == nil && from != nil {
-		err = p.copyFile(ctx, *from, want, progress)
+		err = p.copyFile(ctx, *from, spec.At, want, progress)
 	}
 	if err != nil {
 		return seedbed.VolumeInfo{}, fmt.Errorf("copy volume %s to %s in pool %s: %w", spec.From, spec.Name, p.name, err)
@@ -55,12 +55,17 @@ func (p *Pool) beginCopy(ctx context.Context, spec seedbed.VolumeCopy, want tag)
 	}
 	from, err := p.there(spec.From, spec.Of)
 	if err == nil {
-		err = from.CheckCopied(spec)
-	}
-	if err == nil {
-		err = p.mapper.Free(p.name, spec.From)
+		err = from.CheckCopied(p.name, spec)
 	}
 	if err != nil {
+		return nil, err
+	}
+	return p.copied(from)
+}
+
+// copied returns the file of a volume that is to be copied, if there is space for that. The caller must have the pool's turn.
+func (p *Pool) copied(from *tag) (*image.Volume, error) {
+	if err := p.mapper.Free(p.name, from.Name); err != nil {
 		return nil, err
 	}
 	file := p.contents(from)
@@ -88,18 +93,13 @@ func allocated(file image.Volume) (seedbed.Bytes, error) {
 }
 
 // copyFile makes the volume of that tag from the file of another.
-func (p *Pool) copyFile(ctx context.Context, from image.Volume, want tag, progress func(seedbed.Progress)) error {
-	path, err := p.tempPath()
+func (p *Pool) copyFile(ctx context.Context, from image.Volume, at string, want tag, progress func(seedbed.Progress)) error {
+	path, err := p.copyTo(ctx, from, at, seedbed.Bytes(want.Size), progress)
+	if path != "" {
+		defer p.discard(path)
+	}
 	if err != nil {
 		return err
-	}
-	defer p.discard(path)
-	size := seedbed.Bytes(want.Size)
-	err = from.Copy(ctx, path, size, func(percent float64) {
-		progress(seedbed.Progress{Done: seedbed.Bytes(percent / 100 * float64(size)), Total: size})
-	})
-	if err != nil {
-		return p.room(err)
 	}
 	return p.publishNew(ctx, path, want)
 }
@@ -117,4 +117,58 @@ func (p *Pool) publishNew(ctx context.Context, path string, want tag) error {
 		return err
 	}
 	return p.publish(path, volumes, 0o600, want)
+}
+
+// copyTo writes what a volume has, or had at a snapshot, to a new file in building/, and returns its path.
+func (p *Pool) copyTo(
+	ctx context.Context, from image.Volume, at string, size seedbed.Bytes, progress func(seedbed.Progress),
+) (string, error) {
+	path, err := p.tempPath()
+	if err != nil {
+		return "", err
+	}
+	return path, p.room(from.Copy(ctx, at, path, size, func(percent float64) {
+		progress(seedbed.Progress{Done: seedbed.Bytes(percent / 100 * float64(size)), Total: size})
+	}))
+}
+
+// imageOf makes an image with what a volume has, or had at a snapshot. It works outside the pool's turn, as CopyVolume does.
+func (p *Pool) imageOf(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (*tag, error) {
+	t := tag{Name: spec.Name, Project: spec.Project, Job: job, Format: string(image.QCOW2)}
+	from, err := p.imageSource(ctx, spec.CopySource, &t)
+	if err != nil {
+		return nil, err
+	}
+	path, err := p.copyTo(ctx, *from, spec.At, seedbed.Bytes(t.Size), progress)
+	if path != "" {
+		defer p.discard(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := p.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer p.leave()
+	if have, err := p.lookOwn(job, t.Name); err != nil || have != nil {
+		return have, err
+	}
+	return &t, p.publish(path, images, 0o644, t)
+}
+
+// imageSource returns the file that an image is to be made from, and sets the size in the image's tag.
+func (p *Pool) imageSource(ctx context.Context, source seedbed.CopySource, t *tag) (*image.Volume, error) {
+	if err := p.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer p.leave()
+	from, err := p.there(source.From, source.Of)
+	if err == nil {
+		err = from.CheckAt(p.name, source)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.Size = from.Size
+	return p.copied(from)
 }

@@ -8,7 +8,7 @@ import (
 	"seedbed/provision/image"
 )
 
-// ImportImage implements worker.ImageStore. A file that was not uploaded is frozen, or copied into
+// ImportImage implements worker.ImageStore. The file of a volume is copied while no domain has it open. Another file that was not uploaded is frozen, or copied into
 // the pool first, so that the file that is checked is the file that is used (image.Source). The
 // disk is then converted to qcow2, so the pool temporarily needs space for both. Progress counts
 // the bytes of a copied file twice, once for each half of the work.
@@ -27,6 +27,13 @@ func (p *Pool) ImportImage(
 	have, err := p.importedBy(ctx, job, spec.Name)
 	if err != nil || have != nil {
 		return have.ImageInfo(p.name), err
+	}
+	if spec.From != "" {
+		t, err := p.imageOf(ctx, job, spec, progress)
+		if err != nil {
+			err = fmt.Errorf("make image %s of volume %s in pool %s: %w", spec.Name, spec.From, p.name, err)
+		}
+		return t.ImageInfo(p.name), err
 	}
 	src, err := image.OpenSource(spec, p.spool, p.imports)
 	if err != nil {

@@ -34,6 +34,13 @@ func Write(ctx context.Context, src string, format Format, target string, progre
 	})
 }
 
+// WriteRaw is Write for a source that QEMU reads as a raw disk, and whose bytes it does not interpret: both are names that qemu-img accepts.
+func WriteRaw(ctx context.Context, source, target string, progress func(percent float64)) error {
+	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime, Stdout: &percents{report: progress},
+		Args: []string{"convert", "-p", "-n", "--target-is-zero", "-W", "-t", "none", "-T", "none", "-f", "raw", "-O", "raw", source, target}})
+	return room(err)
+}
+
 // serve calls use with a connection to the disk in the image at src, which a confined program reads
 // until use returns. The connection speaks QEMU's protocol for network block devices, and the disk's
 // name is "disk".

@@ -13,12 +13,19 @@ import (
 	"syscall"
 
 	"seedbed"
+	"seedbed/provision/pooltag"
 )
 
 // CheckSpec returns ErrInvalid for an import whose name, file or digest is not usable.
 func CheckSpec(spec seedbed.ImageSpec) error {
 	if err := seedbed.CheckQualifiedName("image", spec.Name); err != nil {
 		return err
+	}
+	if spec.From != "" {
+		if spec.Path+spec.Upload+spec.SHA256+spec.Member+spec.Format != "" {
+			return seedbed.Errorf(seedbed.ErrInvalid, "image %s cannot be made from a volume and from a file", spec.Name)
+		}
+		return pooltag.CheckSource(spec.CopySource)
 	}
 	if spec.Upload != "" {
 		if err := checkUpload(spec.Upload); err != nil || spec.Path != "" {

@@ -1,6 +1,10 @@
 package pooltag
 
-import "seedbed"
+import (
+	"cmp"
+
+	"seedbed"
+)
 
 // Sector is the unit of virtual sizes, in bytes.
 const Sector = 512
@@ -44,19 +48,32 @@ func CheckCopy(spec seedbed.VolumeCopy) error {
 	if err := CheckSpec(spec.VolumeSpec); err != nil {
 		return err
 	}
-	if err := seedbed.CheckName("volume", spec.From); err != nil {
-		return err
-	}
 	if spec.Image != "" || spec.Name == spec.From {
 		return seedbed.Errorf(seedbed.ErrInvalid, "volume %s cannot be a copy of %s: expected another volume, and no image", spec.Name, spec.From)
 	}
-	return seedbed.CheckName("snapshot", spec.Snapshot)
+	return CheckSource(spec.CopySource)
 }
 
-// CheckCopied returns ErrInvalid if the volume does not fit into a copy of that spec.
-func (t *Tag) CheckCopied(spec seedbed.VolumeCopy) error {
+// CheckSource returns ErrInvalid for what is to be copied if its names are not usable.
+func CheckSource(s seedbed.CopySource) error {
+	if err := seedbed.CheckName("volume", s.From); err != nil {
+		return err
+	}
+	return seedbed.CheckName("snapshot", cmp.Or(s.At, s.Snapshot))
+}
+
+// CheckCopied returns ErrInvalid if the volume does not fit into a copy of that spec, and ErrNotFound if it does not have the snapshot.
+func (t *Tag) CheckCopied(pool string, spec seedbed.VolumeCopy) error {
 	if seedbed.Bytes(t.Size) <= spec.Size {
-		return nil
+		return t.CheckAt(pool, spec.CopySource)
 	}
 	return seedbed.Errorf(seedbed.ErrInvalid, "disk size %s is smaller than volume %s, which has %s", spec.Size, t.Name, seedbed.Bytes(t.Size))
+}
+
+// CheckAt returns ErrNotFound if the volume does not have the snapshot whose content is to be copied.
+func (t *Tag) CheckAt(pool string, s seedbed.CopySource) error {
+	if s.At == "" {
+		return nil
+	}
+	return t.FindToRestore(pool, s.At)
 }

@@ -23,16 +23,18 @@ import (
 // 55 AA, as BootableFile writes it.
 type Pool struct {
 	failpoints
-	name    string
-	shared  bool
-	mu      sync.Mutex
-	full    bool
-	images  map[string]pooltag.Tag
-	volumes map[string]volume
-	keep    time.Duration
-	trash   []volume
-	trashed int // how many were ever trashed
-	uploads map[string][]byte
+	name   string
+	shared bool
+	mu     sync.Mutex
+	full   bool
+	images map[string]pooltag.Tag
+	// contents is what tests had written to the volumes that images were made from.
+	contents map[string]string
+	volumes  map[string]volume
+	keep     time.Duration
+	trash    []volume
+	trashed  int // how many were ever trashed
+	uploads  map[string][]byte
 }
 
 // volume is a volume, with its tag and what maps it. One without an instance is not Seedbed's.
@@ -53,7 +55,7 @@ const poolSize = 1 * seedbed.TiB
 
 // NewPool makes an empty pool named "default".
 func NewPool() *Pool {
-	return &Pool{name: "default", images: map[string]pooltag.Tag{}, volumes: map[string]volume{}, uploads: map[string][]byte{}}
+	return &Pool{name: "default", images: map[string]pooltag.Tag{}, contents: map[string]string{}, volumes: map[string]volume{}, uploads: map[string][]byte{}}
 }
 
 // SetFull makes every method that needs room fail with ErrFull, until it is reset.
@@ -178,6 +180,9 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 		if err := p.room(); err != nil {
 			return info, err
 		}
+		if spec.From != "" {
+			return p.imageOf(job, spec, progress)
+		}
 		data, err := p.readImage(ctx, spec)
 		if err != nil {
 			return info, err
@@ -194,6 +199,34 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 		p.images[spec.Name] = made
 		return made.ImageInfo(p.name), nil
 	})
+}
+
+// imageOf makes an image with what a volume has. The lock is held.
+func (p *Pool) imageOf(job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
+	from, err := p.must(spec.From, spec.Of)
+	if err == nil {
+		err = pooltag.CheckSource(spec.CopySource)
+	}
+	if err == nil {
+		err = from.CheckAt(p.name, spec.CopySource)
+	}
+	if err == nil {
+		err = p.unused(from)
+	}
+	if err != nil {
+		return seedbed.ImageInfo{}, err
+	}
+	made := pooltag.Tag{Name: spec.Name, Project: spec.Project, Job: job, Size: from.Size, Format: "qcow2"}
+	report(progress, seedbed.Bytes(made.Size), seedbed.Bytes(made.Size))
+	p.images[spec.Name], p.contents[spec.Name] = made, from.content.of(spec.At)
+	return made.ImageInfo(p.name), nil
+}
+
+// ReadImage returns what tests had written to the volume that an image was made from.
+func (p *Pool) ReadImage(name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.contents[name]
 }
 
 // formatOf tells an ISO from another raw disk (ECMA-119 8.1).

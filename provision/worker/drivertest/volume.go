@@ -54,7 +54,7 @@ func (p *Pool) CopyVolume(
 		}
 		from, err := p.must(spec.From, spec.Of)
 		if err == nil {
-			err = from.CheckCopied(spec)
+			err = from.CheckCopied(p.name, spec)
 		}
 		if err == nil {
 			err = p.unused(from)
@@ -67,7 +67,7 @@ func (p *Pool) CopyVolume(
 		}
 		report(progress, spec.Size/2, spec.Size)
 		report(progress, spec.Size, spec.Size)
-		made.content.now = from.content.now
+		made.content.now = from.content.of(spec.At)
 		p.volumes[spec.Name] = made
 		return p.info(&made), nil
 	})
@@ -149,6 +149,14 @@ func (p *Pool) RestoreSnapshot(ctx context.Context, spec seedbed.SnapshotSpec) e
 type content struct {
 	now string
 	at  map[string]string
+}
+
+// of returns what they had written at a snapshot, or what they have if at is empty.
+func (c *content) of(at string) string {
+	if at == "" {
+		return c.now
+	}
+	return c.at[at]
 }
 
 func (c *content) keep(snapshot string) {

@@ -122,6 +122,9 @@ type ImportRequest struct {
 	// known.
 	Path string `json:"path,omitempty"`
 	Size Bytes  `json:"size,omitempty"`
+	// From is the volume that an image is made from instead, and Generalise generalises it; see wire.ImageRequest.
+	From       string `json:"from,omitempty"`
+	Generalise bool   `json:"generalise,omitempty"`
 	// SHA256, Format, Firmware and Node are as in ImportSpec.
 	SHA256   string   `json:"sha256,omitempty"`
 	Format   string   `json:"format,omitempty"`

@@ -29,24 +29,6 @@ type VolumeSpec struct {
 	Size Bytes `json:"size"`
 }
 
-// VolumeCopy asks for a volume with the content that another one of the same pool has at one moment. Its spec has no image, and a size of
-// at least that of the other.
-type VolumeCopy struct {
-	VolumeSpec
-	CopySource
-}
-
-// CopySource is the volume of a pool whose content is copied.
-type CopySource struct {
-	// From is its name, and Of the instance in its tag.
-	From string     `json:"from,omitempty"`
-	Of   InstanceID `json:"of,omitempty"`
-	// At is the snapshot of it whose content is copied; empty means what the volume has now. Snapshot is then the name of the one that a
-	// driver may take for the time of the copying.
-	At       string `json:"at,omitempty"`
-	Snapshot string `json:"snapshot,omitempty"`
-}
-
 // Disk says how a hypervisor reaches a volume.
 type Disk struct {
 	// Type is "file" (Source is a path) or "rbd" (Source is pool/image).

@@ -151,3 +151,25 @@ type ApplianceDisk struct {
 	// Capacity is the size of the disk; 0 if the OVA does not state it.
 	Capacity Bytes `json:"capacity"`
 }
+
+// ImportSpec is the input of an import job.
+type ImportSpec struct {
+	// Path is a file on the worker's host; empty with Upload, the ID of a file that was uploaded to
+	// the pool.
+	Path   string `json:"path,omitempty"`
+	Upload string `json:"upload,omitempty"`
+	// From is the volume that the image is made from instead; nil for none. Generalised is the working copy of it that is generalised
+	// first; nil for none.
+	From        *VolumeSource `json:"from,omitempty"`
+	Generalised *VolumeSource `json:"generalised,omitempty"`
+	// Size is what the volume had when the request was accepted.
+	Size Bytes `json:"size,omitempty"`
+	// SHA256 is the digest that the file must have; empty means unchecked.
+	SHA256 string `json:"sha256,omitempty"`
+	// Format is what the file must be; empty means any that can be imported.
+	Format string `json:"format,omitempty"`
+	// Firmware is that of the image; empty means what the file states, if anything.
+	Firmware Firmware `json:"firmware,omitempty"`
+	// Node is the node whose worker makes it; empty leaves the choice to the placement.
+	Node string `json:"-"`
+}

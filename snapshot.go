@@ -1,6 +1,7 @@
 package seedbed
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -65,6 +66,53 @@ type TrashItem struct {
 	Removed time.Time `json:"removed,omitzero"`
 	// Expires is when the cleanup purges it. Both times are zero for a restored one.
 	Expires time.Time `json:"expires,omitzero"`
+}
+
+// VolumeSource is the volume that a new one, or an image, becomes a copy of.
+type VolumeSource struct {
+	// ID is its ID; empty for a disk of an instance. Name is what the request calls it.
+	ID   string `json:"id,omitempty"`
+	Name string `json:"name"`
+	// Volume and Owner are as in ProjectVolume.
+	Volume string     `json:"volume"`
+	Owner  InstanceID `json:"owner"`
+	// Snapshot is the snapshot of the instance whose content is copied; empty means what the volume has now.
+	Snapshot string `json:"snapshot,omitempty"`
+}
+
+// Source returns what a driver copies. taken is the name of the snapshot that it may take.
+func (s VolumeSource) Source(taken string) CopySource {
+	c := CopySource{From: s.Volume, Of: s.Owner, At: s.Snapshot}
+	if c.At == "" {
+		c.Snapshot = taken
+	}
+	return c
+}
+
+// VolumeCopy asks for a volume with the content that another one of the same pool has at one moment. Its spec has no image, and a size of
+// at least that of the other.
+type VolumeCopy struct {
+	VolumeSpec
+	CopySource
+}
+
+// CopySource is the volume of a pool whose content is copied.
+type CopySource struct {
+	// From is its name, and Of the instance in its tag.
+	From string     `json:"from,omitempty"`
+	Of   InstanceID `json:"of,omitempty"`
+	// At is the snapshot of it whose content is copied; empty means what the volume has now. Snapshot is then the name of the one that a
+	// driver may take for the time of the copying.
+	At       string `json:"at,omitempty"`
+	Snapshot string `json:"snapshot,omitempty"`
+}
+
+// Check returns ErrInvalid for names that cannot be used.
+func (s CopySource) Check() error {
+	if err := CheckName("volume", s.From); err != nil {
+		return err
+	}
+	return CheckName("snapshot", cmp.Or(s.At, s.Snapshot))
 }
 
 // The kinds of a BackupPlace.

@@ -301,27 +301,6 @@ type VolumeRequest struct {
 	IOLimits
 }
 
-// VolumeSource is the volume that a new one, or an image, becomes a copy of.
-type VolumeSource struct {
-	// ID is its ID; empty for a disk of an instance. Name is what the request calls it.
-	ID   string `json:"id,omitempty"`
-	Name string `json:"name"`
-	// Volume and Owner are as in ProjectVolume.
-	Volume string     `json:"volume"`
-	Owner  InstanceID `json:"owner"`
-	// Snapshot is the snapshot of the instance whose content is copied; empty means what the volume has now.
-	Snapshot string `json:"snapshot,omitempty"`
-}
-
-// Source returns what a driver copies. taken is the name of the snapshot that it may take.
-func (s VolumeSource) Source(taken string) CopySource {
-	c := CopySource{From: s.Volume, Of: s.Owner, At: s.Snapshot}
-	if c.At == "" {
-		c.Snapshot = taken
-	}
-	return c
-}
-
 // Attachment says how a volume is attached to an instance.
 type Attachment struct {
 	Instance string `json:"instance"`

@@ -157,6 +157,11 @@ func TestRefused(t *testing.T) {
 		{"NUL in the path", "POST", "/images", `{"name":"x","path":"/x\u0000"}`, 422, "absolute"},
 		{"digest", "POST", "/images", `{"name":"x","path":"/x","sha256":"abc"}`, 422, "sha256"},
 		{"pool", "POST", "/images", `{"name":"x","path":"/x","pool":"a b"}`, 422, "pool"},
+		{"path and volume", "POST", "/images", `{"name":"x","path":"/x","from":"data"}`, 422, "those of a file"},
+		{"generalised file", "POST", "/images", `{"name":"x","path":"/x","generalise":true}`, 422, "only an image of a volume"},
+		{"image of what is not", "POST", "/images", `{"name":"x","from":"none"}`, 404, "none"},
+		{"plan of both", "POST", "/plan/import", `{"name":"x","path":"/x","from":"data"}`, 422, "those of a file"},
+		{"plan of a generalised file", "POST", "/plan/import", `{"name":"x","path":"/x","generalise":true}`, 422, "only an image of a volume"},
 		{"image that is there", "POST", "/images", `{"name":"debian","path":"/x"}`, 409, "debian"},
 
 		{"host name", "POST", "/instances", `{"name":"Web_1","profile":"p"}`, 422, "host name"},

@@ -170,7 +170,7 @@ var (
 	composedSpec = func(scripted, undefined bool) json.RawMessage {
 		return inputOf(seedbed.ScriptedSpec{Scripted: scripted, Undefined: undefined})
 	}
-	jobCases = []jobCase{
+	jobCases = append([]jobCase{
 		{"create", seedbed.Job{Kind: seedbed.JobCreate}, func(l *lab) caseJob {
 			return caseJob{l.create("web1"), func() { l.up("web1") }, func() { l.nothing("web1") }}
 		}},
@@ -394,5 +394,5 @@ var (
 			return caseJob{l.job(l.intake.Adopt(l.t.Context(), was, seedbed.AdoptRequest{}, usual)),
 				func() { l.domain(inst.ID, seedbed.DomainOff) }, func() { l.released(was) }}
 		}},
-	}
+	}, copyCases...)
 )

@@ -201,6 +201,8 @@ var planInputs = []any{
 	seedbed.FailoverSpec{}, seedbed.ResizeSpec{},
 	seedbed.ImportSpec{}, seedbed.OVAJob{}, seedbed.AdoptSpec{}, seedbed.SnapshotJob{}, seedbed.SnapshotRestore{},
 	seedbed.SnapshotRestore{PowerSpec: seedbed.PowerSpec{Was: seedbed.InstanceStopped}},
+	seedbed.ImportSpec{From: &seedbed.VolumeSource{}},
+	seedbed.ImportSpec{From: &seedbed.VolumeSource{}, Generalised: &seedbed.VolumeSource{}},
 	seedbed.ImageRemoval{}, seedbed.VolumeJob{}, seedbed.Removal{}, seedbed.NICJob{},
 }
 

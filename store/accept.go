@@ -285,6 +285,9 @@ func acceptSubject(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accepta
 		if err := catalogue.Take(ctx, tx, c, a.Image.Name); err != nil {
 			return err
 		}
+		if err := checkImageSource(ctx, tx, a.Job, *a.Image); err != nil {
+			return err
+		}
 		return catalogue.InsertImage(ctx, tx, *a.Image, a.Job.Node)
 	case seedbed.JobRemove:
 		return acceptRemove(ctx, tx, a)

@@ -56,15 +56,51 @@ func sourceOf(ctx context.Context, tx *sqldb.Tx, s seedbed.VolumeSource) (v seed
 	return seedbed.ProjectVolume{Project: inst.Project, Name: s.Name, Pool: d.Pool, Size: d.Size, State: seedbed.VolumeAttached}, nil
 }
 
-// copying returns the oldest live job that makes a copy of a volume, or none.
+// copying returns the oldest live job that makes a copy or an image of a volume, or none.
 func copying(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume) (seedbed.Job, error) {
 	all, err := sqldb.List(ctx, tx, jobs.ScanJob,
-		`SELECT `+jobs.JobColumns+` FROM job WHERE project = $1 AND kind = $2 AND `+jobs.Live+` ORDER BY created`, v.Project,
-		seedbed.JobVolumeAdd)
+		`SELECT `+jobs.JobColumns+` FROM job WHERE project = $1 AND kind IN ($2, $3) AND `+jobs.Live+` ORDER BY created`, v.Project,
+		seedbed.JobVolumeAdd, seedbed.JobImport)
 	for _, j := range all {
-		if spec, err := volumeSpec(j); err == nil && spec.From != nil && spec.From.ID == v.ID {
+		var spec struct { // what the inputs of both kinds have
+			From *seedbed.VolumeSource `json:"from"`
+		}
+		if len(j.Spec) > 0 && readSpec(j, &spec) == nil && spec.From != nil && spec.From.ID == v.ID {
 			return j, nil
 		}
 	}
 	return seedbed.Job{}, err
+}
+
+// checkImageSource checks the volume that an import makes its image from, if it makes it from one.
+func checkImageSource(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, image seedbed.Image) error {
+	var spec seedbed.ImportSpec
+	if err := readSpec(j, &spec); err != nil || spec.From == nil {
+		return err
+	}
+	from, err := sourceOf(ctx, tx, *spec.From)
+	switch {
+	case err != nil:
+		return err
+	case from.Project != j.Project:
+		return seedbed.Errorf(seedbed.ErrNotFound, "volume %q does not exist", spec.From.Name)
+	}
+	return from.CheckCopy(image.Pool, 0)
+}
+
+// VolumeOwners returns the IDs in the tags of the volumes of projects, and of the copies that jobs generalise for images.
+func (db *DB) VolumeOwners(ctx context.Context) (all []seedbed.InstanceID, err error) {
+	if all, err = db.instanceStore.VolumeOwners(ctx); err != nil {
+		return nil, err
+	}
+	return all, db.sql.View(ctx, "list copies for images", func(tx *sqldb.Tx) error {
+		imports, err := sqldb.List(ctx, tx, jobs.ScanJob, `SELECT `+jobs.JobColumns+` FROM job WHERE kind = $1 AND `+jobs.Live, seedbed.JobImport)
+		for _, j := range imports {
+			var spec seedbed.ImportSpec
+			if err := readSpec(j, &spec); err == nil && spec.Generalised != nil {
+				all = append(all, spec.Generalised.Owner)
+			}
+		}
+		return err
+	})
 }

@@ -112,7 +112,9 @@ func (r *router) importImage(ctx context.Context, c *fiber.Ctx, o seedbed.JobOpt
 	if err := server.Receive(c, &req); err != nil {
 		return seedbed.Receipt{}, err
 	}
-	req.Pool = cmp.Or(req.Pool, r.DefaultPool)
+	if req.From == "" {
+		req.Pool = cmp.Or(req.Pool, r.DefaultPool)
+	}
 	var err error
 	if req.Name, err = server.CallerOf(c).Qualified("image", req.Name); err != nil {
 		return seedbed.Receipt{}, err
@@ -120,9 +122,14 @@ func (r *router) importImage(ctx context.Context, c *fiber.Ctx, o seedbed.JobOpt
 	if err := checkImage(req); err != nil {
 		return seedbed.Receipt{}, err
 	}
-	return r.Intake.Import(ctx, req.Name, req.Pool, seedbed.ImportSpec{
-		Path: req.Path, SHA256: req.SHA256, Format: req.Format, Firmware: req.Firmware, Node: req.Node,
-	}, o)
+	spec := seedbed.ImportSpec{Path: req.Path, SHA256: req.SHA256, Format: req.Format, Firmware: req.Firmware, Node: req.Node}
+	if req.From != "" {
+		spec.From = &seedbed.VolumeSource{Name: req.From}
+	}
+	if req.Generalise {
+		spec.Generalised = &seedbed.VolumeSource{} // which the intake chooses
+	}
+	return r.Intake.Import(ctx, req.Name, req.Pool, spec, o)
 }
 
 // uploadImage receives a disk image, and starts its import.

@@ -26,6 +26,15 @@ func checkImage(req wire.ImageRequest) error {
 	if err := seedbed.CheckQualifiedName("image", req.Name); err != nil {
 		return err
 	}
+	if req.From != "" {
+		if req.Path+req.SHA256+req.Format+req.Node != "" {
+			return server.Invalid("from: path, sha256, format and node are those of a file: expected none with a volume")
+		}
+		return nil
+	}
+	if req.Generalise {
+		return server.Invalid("generalise: only an image of a volume is generalised: expected from, or false")
+	}
 	if err := seedbed.CheckName("pool", req.Pool); err != nil {
 		return err
 	}

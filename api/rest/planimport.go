@@ -20,7 +20,9 @@ func (r *router) planImport(ctx context.Context, c *fiber.Ctx) (any, error) {
 	if err := server.Receive(c, &req); err != nil {
 		return nil, err
 	}
-	req.Pool = cmp.Or(req.Pool, r.DefaultPool)
+	if req.From == "" {
+		req.Pool = cmp.Or(req.Pool, r.DefaultPool)
+	}
 	who := server.CallerOf(c)
 	if err := server.ChoosesNode(c, req.Node); err != nil {
 		return nil, err
@@ -34,6 +36,10 @@ func (r *router) planImport(ctx context.Context, c *fiber.Ctx) (any, error) {
 	switch {
 	case req.OVA && (req.Path != "" || req.SHA256 != "" || req.Format != "" || req.Firmware != ""):
 		return nil, server.Invalid("path, sha256, format and firmware apply only to a disk image: an OVA is uploaded, and states the rest itself")
+	case req.From != "" && (req.OVA || req.Path != "" || req.SHA256 != "" || req.Format != "" || req.Node != "" || req.Size != 0):
+		return nil, server.Invalid("from: ova, path, size, sha256, format and node are those of a file: expected none with a volume")
+	case req.Generalise && req.From == "":
+		return nil, server.Invalid("generalise: only an image of a volume is generalised: expected from, or false")
 	case req.Size < 0:
 		return nil, server.Invalid("size is %d: expected the size of the file, or none", req.Size)
 	case len(req.Path) > maxPath:
@@ -43,7 +49,7 @@ func (r *router) planImport(ctx context.Context, c *fiber.Ctx) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if most := cmp.Or(r.MaxUpload, server.DefaultMaxUpload); req.Path == "" && req.Size > most {
+	if most := cmp.Or(r.MaxUpload, server.DefaultMaxUpload); req.Path == "" && req.From == "" && req.Size > most {
 		p.Problems = append(p.Problems, "the file has "+req.Size.Human()+", and at most "+most.Human()+" may be uploaded (storage.max_upload)")
 	}
 	if req.OVA && len(p.Problems) == 0 {

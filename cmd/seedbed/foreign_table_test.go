@@ -79,6 +79,7 @@ var objectCommands = map[string][]string{
 
 	"image add":     {"{held} {file} --no-wait", "{held} none --no-wait", "{image} none --dry-run"},
 	"image upload":  {"{held} {file} --no-wait"},
+	"image create":  {"new --from {instance}", "new --from {volume} --dry-run", "new --from {instance}:0@s1"},
 	"volume add":    {"new --image {image}", "new --size 1GiB --node {node}", "new --from {volume}", "new --from {instance}:0"},
 	"volume list":   {"--instance {instance}"},
 	"volume show":   {"{volume}"},

@@ -67,7 +67,7 @@ func stageTimeouts() map[string]time.Duration {
 		"volumes": 10 * time.Minute, "define": time.Minute, "publish": time.Minute,
 		"start": 2 * time.Minute, "ready": 10 * time.Minute,
 		"shutdown": time.Minute, "stop": 2 * time.Minute, "retract": time.Minute, "undefine": time.Minute, "delete": 10 * time.Minute,
-		"import":  time.Hour,
+		"import": time.Hour, "copy": time.Hour, "generalise": 30 * time.Minute,
 		"flatten": 24 * time.Hour, "redefine": time.Minute, "grow": 10 * time.Minute,
 		"snapshot": 10 * time.Minute, "delete-snapshot": 10 * time.Minute, "restore": 24 * time.Hour, "delete-image": 10 * time.Minute,
 		"make-volume": 10 * time.Minute, "delete-volume": 10 * time.Minute, "show-volume": time.Minute, "hide-volume": time.Minute,

@@ -27,8 +27,8 @@ func (p *Pool) private(ctx context.Context, src *image.Source, progress func(see
 	return ctx, from, err
 }
 
-// CopyVolume implements worker.Copier. It takes a snapshot of the other volume, which a domain may use, clones that, or the one whose content
-// is wanted, flattens the clone (FlattenVolume), and removes the snapshot that it has taken.
+// CopyVolume implements worker.Copier. It takes a snapshot of the other volume, which a domain may use, clones that, or the one whose
+// content is wanted, flattens the clone (FlattenVolume), and removes the snapshot that it has taken.
 func (p *Pool) CopyVolume(
 	ctx context.Context, job seedbed.JobID, spec seedbed.VolumeCopy, progress func(seedbed.Progress),
 ) (info seedbed.VolumeInfo, err error) {

@@ -15,11 +15,10 @@ import (
 	"seedbed/provision/image"
 )
 
-// ImportImage implements worker.ImageStore. A volume is copied from a snapshot of it. Another file that was not uploaded is frozen, or copied to
-// the scratch directory first, so that the file that is checked is the file that is used
-// (image.Source). Then qemu-img, in a process that can be killed, writes the disk into an RBD image
-// without its zeros. Progress counts the bytes of a copied file twice, once for each half of the
-// work.
+// ImportImage implements worker.ImageStore. A volume is copied from a snapshot of it. Another file that was not uploaded is frozen, or
+// copied to the scratch directory first, so that the file that is checked is the file that is used (image.Source). Then qemu-img, in a
+// process that can be killed, writes the disk into an RBD image without its zeros. Progress counts the bytes of a copied file twice, once
+// for each half of the work.
 func (p *Pool) ImportImage(
 	ctx context.Context,
 	job seedbed.JobID,

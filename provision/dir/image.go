@@ -8,10 +8,10 @@ import (
 	"seedbed/provision/image"
 )
 
-// ImportImage implements worker.ImageStore. The file of a volume is copied while no domain has it open. Another file that was not uploaded is frozen, or copied into
-// the pool first, so that the file that is checked is the file that is used (image.Source). The
-// disk is then converted to qcow2, so the pool temporarily needs space for both. Progress counts
-// the bytes of a copied file twice, once for each half of the work.
+// ImportImage implements worker.ImageStore. The file of a volume is copied while no domain has it open. Another file that was not
+// uploaded is frozen, or copied into the pool first, so that the file that is checked is the file that is used (image.Source). The disk
+// is then converted to qcow2, so the pool temporarily needs space for both. Progress counts the bytes of a copied file twice, once for
+// each half of the work.
 func (p *Pool) ImportImage(
 	ctx context.Context,
 	job seedbed.JobID,

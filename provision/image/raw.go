@@ -34,10 +34,12 @@ func Write(ctx context.Context, src string, format Format, target string, progre
 	})
 }
 
-// WriteRaw is Write for a source that QEMU reads as a raw disk, and whose bytes it does not interpret: both are names that qemu-img accepts.
+// WriteRaw is Write for a source that QEMU reads as a raw disk, and whose bytes it does not interpret: both are names that qemu-img
+// accepts.
 func WriteRaw(ctx context.Context, source, target string, progress func(percent float64)) error {
 	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime, Stdout: &percents{report: progress},
-		Args: []string{"convert", "-p", "-n", "--target-is-zero", "-W", "-t", "none", "-T", "none", "-f", "raw", "-O", "raw", source, target}})
+		Args: []string{"convert", "-p", "-n", "--target-is-zero", "-W", "-t", "none", "-T", "none", "-f", "raw", "-O", "raw", source,
+			target}})
 	return room(err)
 }
 

@@ -13,7 +13,6 @@ import (
 	"syscall"
 
 	"seedbed"
-	"seedbed/provision/pooltag"
 )
 
 // CheckSpec returns ErrInvalid for an import whose name, file or digest is not usable.
@@ -25,7 +24,7 @@ func CheckSpec(spec seedbed.ImageSpec) error {
 		if spec.Path+spec.Upload+spec.SHA256+spec.Member+spec.Format != "" {
 			return seedbed.Errorf(seedbed.ErrInvalid, "image %s cannot be made from a volume and from a file", spec.Name)
 		}
-		return pooltag.CheckSource(spec.CopySource)
+		return spec.CopySource.Check()
 	}
 	if spec.Upload != "" {
 		if err := checkUpload(spec.Upload); err != nil || spec.Path != "" {

@@ -68,9 +68,9 @@ func (v Volume) Flatten(ctx context.Context, progress func(percent float64)) err
 		Args: []string{"rebase", "-p", "-f", string(QCOW2), "-F", string(QCOW2), "-b", "", v.Path}})
 }
 
-// Copy writes what the disk contains, or contained at a snapshot inside the file if at is not empty, to dst, a qcow2 file of that virtual size, which it creates and which depends on no other.
-// QEMU's own lock keeps domains out in the meantime. The data is not yet synced. It returns ErrInUse while a domain has the file
-// open, ErrFull if there is no space, and the errors of Header.
+// Copy writes what the disk contains, or contained at a snapshot inside the file if at is not empty, to dst, a qcow2 file of that virtual
+// size, which it creates and which depends on no other. QEMU's own lock keeps domains out in the meantime. The data is not yet synced. It
+// returns ErrInUse while a domain has the file open, ErrFull if there is no space, and the errors of Header.
 func (v Volume) Copy(ctx context.Context, at, dst string, size seedbed.Bytes, progress func(percent float64)) error {
 	if _, err := v.Header(); err != nil {
 		return err

@@ -18,11 +18,15 @@ var imageFormats = []string{"", "qcow2", "raw", "vmdk", "vdi", "iso", "ova"}
 
 var sha256Form = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Import accepts a request to make the image name in pool from a file on the worker's host, or from
-// one that was uploaded to the pool. Errors: seedbed.ErrInvalid for a wrong name, path or digest, or a
-// file that the worker could not open, ErrExists for a name in use.
+// Import accepts a request to make the image name in pool from a file on the worker's host, from one that
+// was uploaded to the pool, or from the volume that spec.From names (sourceOf), in whose pool the image
+// then is. Errors: seedbed.ErrInvalid for a wrong name, path or digest, or a file that the worker could
+// not open, ErrExists for a name in use, and for a volume those of sourceOf.
 func (in *Intake) Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec,
 	o seedbed.JobOptions) (seedbed.Receipt, error) {
+	if spec.From != nil {
+		return in.importVolume(ctx, name, pool, spec, o)
+	}
 	spec, err := checkImport(name, pool, spec)
 	if err != nil {
 		return seedbed.Receipt{}, err
@@ -103,4 +107,60 @@ func checkImport(name, pool string, spec seedbed.ImportSpec) (seedbed.ImportSpec
 	var err error
 	spec.Firmware, err = seedbed.ParseFirmware(string(spec.Firmware))
 	return spec, err
+}
+
+// importVolume is Import for a volume.
+func (in *Intake) importVolume(
+	ctx context.Context, name, pool string, spec seedbed.ImportSpec, o seedbed.JobOptions,
+) (seedbed.Receipt, error) {
+	a, err := in.imageOfVolume(ctx, name, pool, spec)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	a.Job.JobOptions = o
+	if a.Warnings, err = in.room(ctx, a.Job.Node, map[string]seedbed.Bytes{a.Job.Pool: a.Image.Size}, false); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	a.Image.Size = 0 // known once it is made
+	return in.store.Accept(ctx, a)
+}
+
+// imageOfVolume returns the acceptance of a job that makes an image from a volume, with the volume's size as the image's.
+func (in *Intake) imageOfVolume(ctx context.Context, name, pool string, spec seedbed.ImportSpec) (a seedbed.Acceptance, err error) {
+	if err := seedbed.CheckQualifiedName("image", name); err != nil {
+		return a, err
+	}
+	project := seedbed.ProjectOf(name)
+	from, err := in.sourceOf(ctx, project, spec.From.Name)
+	if err == nil {
+		err = from.CheckCopy(cmp.Or(pool, from.Pool), 0)
+	}
+	if err != nil {
+		return a, err
+	}
+	if spec.Firmware, err = seedbed.ParseFirmware(string(spec.Firmware)); err != nil {
+		return a, err
+	}
+	if image, err := in.store.Image(ctx, from.inst.Image); err == nil && from.Index == 0 { // which its instance may have outlived
+		spec.Firmware = cmp.Or(spec.Firmware, image.Firmware)
+	}
+	spec.From, spec.Size = from.asSource(), from.Size
+	if spec.Generalised != nil {
+		id := seedbed.NewVolumeID()
+		spec.Generalised = &seedbed.VolumeSource{Name: "the copy of " + from.Name, Volume: id, Owner: seedbed.InstanceID(id)}
+	}
+	node, err := in.placer.Holder(ctx, from.Pool, from.Node)
+	if err != nil {
+		return a, unheld(ctx, from.Pool, err)
+	}
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return a, fmt.Errorf("encode import of %s: %w", name, err)
+	}
+	return seedbed.Acceptance{
+		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImport, State: seedbed.JobQueued, Project: project, Subject: name, Spec: raw,
+			Node: node, Pool: from.Pool},
+		Image: &seedbed.Image{Name: name, Pool: from.Pool, State: seedbed.ImageImporting, Source: "volume " + from.Name, Size: from.Size,
+			Firmware: spec.Firmware},
+	}, nil
 }

@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 
 	"seedbed"
 )
@@ -23,7 +20,7 @@ type volumeWork struct {
 	// inst is the instance that has it, before or after the job, and image or from what it is made from; zero if there is none.
 	inst  seedbed.Instance
 	image seedbed.Image
-	from  seedbed.ProjectVolume
+	from  source
 }
 
 // changeVolume accepts a request to make, remove, resize, limit, attach or detach a volume of a project. Errors: seedbed.ErrNotFound;
@@ -134,8 +131,7 @@ func (in *Intake) newVolume(ctx context.Context, req seedbed.Request) (w volumeW
 	}
 	var spec json.RawMessage
 	if f := w.from; f.Name != "" {
-		source := seedbed.VolumeSource{ID: f.ID, Name: f.Name, Volume: f.Volume, Owner: f.Owner}
-		if spec, err = specOf(req, seedbed.VolumeJob{ID: v.ID, Name: v.Name, From: &source}); err != nil {
+		if spec, err = specOf(req, seedbed.VolumeJob{ID: v.ID, Name: v.Name, From: f.asSource()}); err != nil {
 			return w, err
 		}
 	}
@@ -145,44 +141,6 @@ func (in *Intake) newVolume(ctx context.Context, req seedbed.Request) (w volumeW
 		Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobVolumeAdd, State: seedbed.JobQueued, Project: req.Project,
 			Subject: req.Name, Node: node, Pool: v.Pool, JobOptions: req.JobOptions, Spec: spec}}
 	return w, nil
-}
-
-// sourceOf returns the volume that a request means with the name of a volume, or with INSTANCE:INDEX. It returns ErrConflict for one that
-// only its instance can read now.
-func (in *Intake) sourceOf(ctx context.Context, project, from string) (v seedbed.ProjectVolume, err error) {
-	var inst seedbed.Instance
-	if instance, index, ofInstance := strings.Cut(from, ":"); ofInstance {
-		if inst, err = in.instanceNamed(ctx, project, instance); err != nil {
-			return v, err
-		}
-		at := slices.IndexFunc(inst.Volumes, func(d seedbed.Volume) bool { return strconv.Itoa(d.Index) == index })
-		if at < 0 {
-			return v, seedbed.Errorf(seedbed.ErrNotFound, "instance %q has no disk %q: expected a number of seedbed vm show", inst.Name,
-				seedbed.Clip(index))
-		}
-		d := inst.Volumes[at]
-		v = seedbed.ProjectVolume{Project: project, Name: from, Pool: d.Pool, Volume: d.Name, Owner: inst.ID, Instance: inst.ID,
-			Holder: inst.Name, Node: inst.Node, State: seedbed.VolumeAttached, Size: d.Size}
-	} else {
-		if err := seedbed.CheckName("volume", from); err != nil {
-			return v, err
-		}
-		if v, err = in.store.ProjectVolume(ctx, project, from); err == nil && v.Holder != "" {
-			inst, err = in.instanceNamed(ctx, project, v.Holder)
-		}
-		if err != nil {
-			return v, err
-		}
-	}
-	if inst.State != seedbed.InstanceRunning {
-		return v, nil
-	}
-	info, known, err := in.placer.Room(ctx, inst.Node, v.Pool)
-	if err == nil && known && info.Type == seedbed.PoolDir {
-		err = seedbed.Errorf(seedbed.ErrConflict, "instance %q is running, and a volume in the directory pool %q can only be copied while it is "+
-			"off (seedbed vm stop %s)", inst.Name, v.Pool, inst.Name)
-	}
-	return v, err
 }
 
 func (in *Intake) instanceNamed(ctx context.Context, project, name string) (seedbed.Instance, error) {

@@ -13,8 +13,11 @@ import (
 	"seedbed/provision/engine"
 )
 
-// importPlan makes an image from a file on the worker's host.
+// importPlan makes an image from a file on the worker's host, or from a volume.
 func (t *task) importPlan() engine.Plan {
+	if spec, err := t.importSpec(); err == nil && spec.From != nil {
+		return t.importVolumePlan(spec)
+	}
 	return engine.Plan{AfterUndo: t.dropImportUpload, Stages: []engine.Stage{{Name: "import", Run: t.importImage, Undo: t.removeImage}}}
 }
 

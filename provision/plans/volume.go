@@ -114,7 +114,7 @@ func (t *task) copyVolume(ctx context.Context, v seedbed.ProjectVolume, from see
 	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		_, err := effects.CopyVolume.Do(ctx, t.Worker(), call, seedbed.VolumeCopy{
 			VolumeSpec: seedbed.VolumeSpec{Pool: v.Pool, Name: v.Volume, Instance: v.Owner, Project: v.Project, Size: v.Size},
-			From:       from.Volume, Of: from.Owner, Snapshot: t.copySnapshot()}, effects.OnProgress(t.percent("copying")))
+			CopySource: from.Source(t.copySnapshot())}, effects.OnProgress(t.percent("copying")))
 		return err
 	})
 	if err != nil {
@@ -141,13 +141,18 @@ func (t *task) unmakeVolume(ctx context.Context) error {
 	if err != nil || spec.From == nil {
 		return err
 	}
-	point := seedbed.SnapshotSpec{Pool: v.Pool, Volume: spec.From.Volume, Instance: spec.From.Owner, Name: t.copySnapshot()}
-	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+	return t.endCopying(ctx, v.Pool, *spec.From)
+}
+
+// endCopying removes the snapshot that was taken of a volume to copy it.
+func (t *task) endCopying(ctx context.Context, pool string, from seedbed.VolumeSource) error {
+	point := seedbed.SnapshotSpec{Pool: pool, Volume: from.Volume, Instance: from.Owner, Name: t.copySnapshot()}
+	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		return effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: point, Of: t.Ref.ID})
 	})
 	if err != nil {
-		return engine.Left(seedbed.OrphanSnapshot, v.Pool, point.Volume+"@"+point.Name,
-			fmt.Errorf("end the copying of %s: %w", spec.From.Name, err))
+		return engine.Left(seedbed.OrphanSnapshot, pool, point.Volume+"@"+point.Name,
+			fmt.Errorf("end the copying of %s: %w", from.Name, err))
 	}
 	return nil
 }

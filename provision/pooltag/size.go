@@ -1,10 +1,6 @@
 package pooltag
 
-import (
-	"cmp"
-
-	"seedbed"
-)
+import "seedbed"
 
 // Sector is the unit of virtual sizes, in bytes.
 const Sector = 512
@@ -51,15 +47,7 @@ func CheckCopy(spec seedbed.VolumeCopy) error {
 	if spec.Image != "" || spec.Name == spec.From {
 		return seedbed.Errorf(seedbed.ErrInvalid, "volume %s cannot be a copy of %s: expected another volume, and no image", spec.Name, spec.From)
 	}
-	return CheckSource(spec.CopySource)
-}
-
-// CheckSource returns ErrInvalid for what is to be copied if its names are not usable.
-func CheckSource(s seedbed.CopySource) error {
-	if err := seedbed.CheckName("volume", s.From); err != nil {
-		return err
-	}
-	return seedbed.CheckName("snapshot", cmp.Or(s.At, s.Snapshot))
+	return spec.CopySource.Check()
 }
 
 // CheckCopied returns ErrInvalid if the volume does not fit into a copy of that spec, and ErrNotFound if it does not have the snapshot.

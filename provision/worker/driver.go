@@ -21,10 +21,10 @@ type Cloner interface {
 // Copier makes volumes with the content of others.
 type Copier interface {
 	// CopyVolume makes a volume like CloneVolume, with the content that another one has at one moment of the call, or had at its snapshot
-	// spec.At, and of which it is independent afterwards. A second call of the same job continues the first. progress may be nil, as for ImportImage. After an error,
-	// a volume that is not whole may be left, which StopFlatten and RemoveVolume remove, and the snapshot of the other one, which
-	// RemoveSnapshot removes. Errors: those of CloneVolume; ErrNotFound without the other volume, ErrConflict if it is not tagged with
-	// spec.Of, ErrInvalid if it is larger than the size, ErrInUse if the driver cannot copy a volume that is in use.
+	// spec.At, and of which it is independent afterwards. A second call of the same job continues the first. progress may be nil, as for
+	// ImportImage. After an error, a volume that is not whole may be left, which StopFlatten and RemoveVolume remove, and the snapshot of
+	// the other one, which RemoveSnapshot removes. Errors: those of CloneVolume; ErrNotFound without the other volume, ErrConflict if it
+	// is not tagged with spec.Of, ErrInvalid if it is larger than the size, ErrInUse if the driver cannot copy a volume that is in use.
 	CopyVolume(ctx context.Context, job seedbed.JobID, spec seedbed.VolumeCopy, progress func(seedbed.Progress)) (seedbed.VolumeInfo, error)
 }
 
@@ -38,11 +38,11 @@ type Remover interface {
 // ImageStore keeps the images that volumes are cloned from.
 type ImageStore interface {
 	// ImportImage makes an image from a file of this host, tagged with job, or with the content that a volume has at one moment of the
-	// call, or had at its snapshot spec.At. An existing image with the same name and job is returned unchanged. progress may be nil; it is called from one
-	// goroutine at a time, and never after the return. Errors: ErrNotFound without the file,
-	// ErrInvalid if the file is not a usable disk image or has another digest, ErrConflict if the
-	// name is taken, ErrFull without room. After an error no partly made image is left. For a volume, the snapshot of it that
-	// RemoveSnapshot removes may be left after an error, and the errors are those of CopyVolume as well.
+	// call, or had at its snapshot spec.At. An existing image with the same name and job is returned unchanged. progress may be nil; it
+	// is called from one goroutine at a time, and never after the return. Errors: ErrNotFound without the file, ErrInvalid if the file is
+	// not a usable disk image or has another digest, ErrConflict if the name is taken, ErrFull without room. After an error no partly
+	// made image is left. For a volume, the snapshot of it that RemoveSnapshot removes may be left after an error, and the errors are
+	// those of CopyVolume as well.
 	ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error)
 	// CheckImport returns ErrNotFound or ErrInvalid if ImportImage would not find the file of spec or
 	// could not open it. It does not read the file.

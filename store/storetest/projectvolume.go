@@ -21,6 +21,7 @@ var projectVolumeCases = map[string]func(*bench){
 	"too many disks":    testTooManyDisks,
 	"renamed":           testVolumeRenamed,
 	"copied":            testVolumeCopied,
+	"image of":          testImageOfVolume,
 }
 
 func volumeAddOf(name string) seedbed.Acceptance {

@@ -260,6 +260,35 @@ func testVolumeCopied(b *bench) {
 	b.want(err, seedbed.ErrNotFound, "web1:0")
 }
 
+// imageAddOf asks for an image of v.
+func imageAddOf(name string, v seedbed.ProjectVolume, generalised *seedbed.VolumeSource) seedbed.Acceptance {
+	a := importOf(name)
+	from := seedbed.VolumeSource{ID: v.ID, Name: v.Name, Volume: v.Volume, Owner: v.Owner}
+	a.Job.Spec, _ = json.Marshal(seedbed.ImportSpec{From: &from, Generalised: generalised})
+	return a
+}
+
+func testImageOfVolume(b *bench) {
+	ctx := context.Background()
+	b.world()
+	v := b.volume("data")
+	elsewhere := imageAddOf("golden", v, nil)
+	elsewhere.Image.Pool = "ssd"
+	_, err := b.Accept(ctx, elsewhere)
+	b.want(err, seedbed.ErrInvalid, "cannot be copied")
+	a := imageAddOf("golden", v, &seedbed.VolumeSource{Owner: seedbed.NewInstanceID()})
+	get(b.Accept(ctx, a))(b)
+	b.equal(len(get(b.VolumeOwners(ctx))(b)), 2)
+	_, err = b.Accept(ctx, volumeRemoveOf("data"))
+	b.want(err, seedbed.ErrInUse, a.Job.ID.Short())
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	b.equal(get(b.VolumeOwners(ctx))(b), []seedbed.InstanceID{v.Owner})
+	get(b.Accept(ctx, volumeRemoveOf("data")))(b)
+	b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded, Drop: true}))
+	_, err = b.Accept(ctx, imageAddOf("other", v, nil))
+	b.want(err, seedbed.ErrNotFound, "data")
+}
+
 func setOf(i seedbed.Instance, change seedbed.HardwareChange) seedbed.Acceptance {
 	raw, _ := json.Marshal(seedbed.HardwareJob{Set: change})
 	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobSet, Instance: i.ID, Spec: raw}}

@@ -19,7 +19,8 @@ import (
 func ImageCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "image", Aliases: []string{"images"}, Short: "Manage disk images that instances are cloned from"})
 	r := images(a)
-	c.AddCommand(imageAdd(a), imageUpload(a), r.List(a, "list", "List images"), r.Show(a, "show NAME", "Show an image"), imageRemove(a))
+	c.AddCommand(imageAdd(a), imageUpload(a), imageCreate(a), r.List(a, "list", "List images"), r.Show(a, "show NAME", "Show an image"),
+		imageRemove(a))
 	return c
 }
 
@@ -54,6 +55,46 @@ seedbed image upload.`,
 		}),
 	}
 	a.Fill(c, &r, imageFlags("`NODE` whose worker imports it (default: the control host, or the first node that has the pool)")...)
+	dryFlag(c, &dry)
+	w.AddJob(a, c)
+	return c
+}
+
+func imageCreate(a *cli.App) *cobra.Command {
+	var (
+		r   wire.ImageRequest
+		w   cli.WaitFlags
+		dry bool
+	)
+	c := &cobra.Command{
+		Use:   "create NAME --from VOLUME",
+		Short: "Make an image of a volume or of a disk of an instance",
+		Long: `Make an image of what a volume has at one moment: a volume by its name, the first disk of
+an instance by the instance's name, or VM:INDEX for any of its disks. VM@SNAPSHOT and
+VM:INDEX@SNAPSHOT mean what the disk had at a snapshot. In a pool of Ceph the guest may run;
+in a directory pool the instance must be off.
+
+--generalise removes from the image what only one machine may have: the machine ID, the
+SSH host keys, cloud-init's state and logs, DHCP leases and the journal. So an instance of
+the image begins as a new machine. It works on ext4, ext3 and ext2 file systems on the
+disk or its partitions, not on LVM or encrypted disks, and the volume stays as it is.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			if r.From == "" {
+				return cli.Usagef("image create %s: --from is missing: expected a volume, VM, VM:INDEX or VM@SNAPSHOT", args[0])
+			}
+			r.Name = args[0]
+			if dry {
+				return tellImport(ctx, a, api, importOf(r, 0))
+			}
+			receipt, err := api.ImportImage(ctx, r)
+			return a.Finish(ctx, api, &w, receipt, err)
+		}),
+	}
+	a.Fill(c, &r,
+		cli.Flag{Field: "from", Usage: "`VOLUME` to copy: its name, VM, VM:INDEX, VM@SNAPSHOT or VM:INDEX@SNAPSHOT"},
+		cli.Flag{Field: "generalise", Usage: "remove what only one machine may have"},
+		cli.Flag{Field: "firmware", Usage: "`FIRMWARE` of instances with this root disk: bios or uefi (default: that of the instance's image)"},
+	)
 	dryFlag(c, &dry)
 	w.AddJob(a, c)
 	return c

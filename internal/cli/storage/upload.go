@@ -134,7 +134,8 @@ func dryFlag(c *cobra.Command, dry *bool) {
 // importOf returns the request for the plan of an import. size is that of a file to be uploaded, or 0.
 func importOf(r wire.ImageRequest, size seedbed.Bytes) seedbed.ImportRequest {
 	return seedbed.ImportRequest{
-		Name: r.Name, Pool: r.Pool, Path: r.Path, Size: size, SHA256: r.SHA256, Format: r.Format, Firmware: r.Firmware, Node: r.Node,
+		Name: r.Name, Pool: r.Pool, Path: r.Path, From: r.From, Generalise: r.Generalise, Size: size, SHA256: r.SHA256,
+		Format: r.Format, Firmware: r.Firmware, Node: r.Node,
 	}
 }
 

@@ -48,15 +48,15 @@ func volumeAdd(a *cli.App) *cobra.Command {
 		Use:   "add NAME",
 		Short: "Make a volume that no instance has",
 		Long: `Make a volume that no instance has: a blank one of a size, a clone of an image, or a copy
-of another volume, whose name is given, or of a disk of an instance, as VM:INDEX. It
-belongs to the project, and can be attached to one of its instances at a time. In a pool
+of another volume, whose name is given, or of a disk of an instance, as VM:INDEX, or
+VM:INDEX@SNAPSHOT for what it had at a snapshot. It belongs to the project, and can be attached to one of its instances at a time. In a pool
 that nodes do not share, it stays on its node, and only instances there can have it.`,
 	}
 	a.Fill(c, &r, append(limitFlags(),
 		cli.Flag{Field: "size", Usage: "`SIZE`, such as 10GiB (default: that of the image)", Parse: size},
 		cli.Flag{Field: "pool", Usage: "`POOL` that is to have it (default: that of the image, or the first)"},
 		cli.Flag{Field: "image", Usage: "`IMAGE` to clone (default: a blank volume)"},
-		cli.Flag{Field: "from", Usage: "`VOLUME` to copy: its name, or VM:INDEX for a disk of an instance"},
+		cli.Flag{Field: "from", Usage: "`VOLUME` to copy: its name, or VM:INDEX or VM:INDEX@SNAPSHOT for a disk of an instance"},
 		cli.Flag{Field: "node", Usage: "`NODE` that is to have it (default: the image's, or the first that has the pool)"},
 	)...)
 	return onVolume(a, c, func(args []string) (seedbed.Request, error) {

@@ -55,7 +55,8 @@ const poolSize = 1 * seedbed.TiB
 
 // NewPool makes an empty pool named "default".
 func NewPool() *Pool {
-	return &Pool{name: "default", images: map[string]pooltag.Tag{}, contents: map[string]string{}, volumes: map[string]volume{}, uploads: map[string][]byte{}}
+	return &Pool{name: "default", images: map[string]pooltag.Tag{}, contents: map[string]string{}, volumes: map[string]volume{},
+		uploads: map[string][]byte{}}
 }
 
 // SetFull makes every method that needs room fail with ErrFull, until it is reset.
@@ -205,7 +206,7 @@ func (p *Pool) ImportImage(ctx context.Context, job seedbed.JobID, spec seedbed.
 func (p *Pool) imageOf(job seedbed.JobID, spec seedbed.ImageSpec, progress func(seedbed.Progress)) (seedbed.ImageInfo, error) {
 	from, err := p.must(spec.From, spec.Of)
 	if err == nil {
-		err = pooltag.CheckSource(spec.CopySource)
+		err = spec.CopySource.Check()
 	}
 	if err == nil {
 		err = from.CheckAt(p.name, spec.CopySource)

@@ -1,0 +1,138 @@
+package provision
+
+import (
+	"strings"
+	"testing"
+
+	"seedbed"
+)
+
+// copyCases are the cases of jobs that copy the disks of instances.
+var copyCases = []jobCase{
+	{"import of a volume", seedbed.Job{Kind: seedbed.JobImport, Spec: inputOf(seedbed.ImportSpec{From: &seedbed.VolumeSource{}})},
+		func(l *lab) caseJob {
+			inst := l.written()
+			return caseJob{l.imageOf("web1@s1", false), func() { l.imaged(inst, "old") }, func() { l.notImaged(inst) }}
+		}},
+	{"import of a generalised volume", seedbed.Job{Kind: seedbed.JobImport,
+		Spec: inputOf(seedbed.ImportSpec{From: &seedbed.VolumeSource{}, Generalised: &seedbed.VolumeSource{}})},
+		func(l *lab) caseJob {
+			inst := l.written()
+			return caseJob{l.imageOf("web1:0", true), func() { l.imaged(inst, "new") }, func() { l.notImaged(inst) }}
+		}},
+}
+
+// imageOf returns the job that makes the image "golden" of a volume.
+func (l *lab) imageOf(from string, generalise bool) seedbed.JobID {
+	l.t.Helper()
+	spec := seedbed.ImportSpec{From: &seedbed.VolumeSource{Name: from}}
+	if generalise {
+		spec.Generalised = &seedbed.VolumeSource{}
+	}
+	return l.job(l.intake.Import(l.t.Context(), "golden", "", spec, usual))
+}
+
+// imaged checks that the image has what was written to the disk of an instance, which is as it was.
+func (l *lab) imaged(inst seedbed.Instance, content string) {
+	l.t.Helper()
+	l.hasImage("golden", true)
+	if got := l.pool.ReadImage("golden"); got != content {
+		l.t.Errorf("the image has %q; want %q", got, content)
+	}
+	image, err := l.db.Image(l.t.Context(), "golden")
+	l.ok(err)
+	if image.Size != inst.Volumes[0].Size || image.Pool != "default" || !strings.HasPrefix(image.Source, "volume web1") {
+		l.t.Errorf("the image is %+v", image)
+	}
+	l.sourceStays(inst)
+}
+
+func (l *lab) notImaged(inst seedbed.Instance) {
+	l.t.Helper()
+	l.hasImage("golden", false)
+	l.sourceStays(inst)
+}
+
+// sourceStays checks that the pool has nothing but the disk of the instance, with its snapshot, and that no script runs.
+func (l *lab) sourceStays(inst seedbed.Instance) {
+	l.t.Helper()
+	l.snapshots(inst, "s1")
+	there, err := l.pool.Volumes(l.t.Context())
+	l.ok(err)
+	if len(there) != 1 || there[0].Name != inst.Volumes[0].Name || l.pool.Read(inst.Volumes[0].Name) != "new" {
+		l.t.Errorf("in the pool are %+v", there)
+	}
+	if n := l.host.scripts.Live(); n != 0 {
+		l.t.Errorf("%d scripts run", n)
+	}
+}
+
+// TestGeneralised checks what the script is given, and what it says when it fails.
+func TestGeneralised(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	inst := l.written()
+	l.runUntil(l.imageOf("web1", true), seedbed.JobSucceeded)
+	l.imaged(inst, "new")
+	starts := l.host.scripts.Starts()
+	if len(starts) != 1 || starts[0].Instance == inst.ID || starts[0].Options.Privileged || starts[0].Options.Network ||
+		!strings.Contains(string(starts[0].Data), `"pool":"default"`) ||
+		!strings.Contains(string(starts[0].Data), `"volume":"`+string(starts[0].Instance)+`"`) ||
+		!strings.Contains(starts[0].Text, "class VMBuilderScript(VMBuilder)") {
+		t.Errorf("scripts %+v", starts)
+	}
+	l.runUntil(l.create("web2"), seedbed.JobSucceeded)
+	l.host.scripts.Missing = []string{"debugfs", "e2fsck"}
+	id := l.job(l.intake.Import(t.Context(), "other", "default", seedbed.ImportSpec{
+		From: &seedbed.VolumeSource{Name: "web2"}, Generalised: &seedbed.VolumeSource{}}, usual))
+	l.runUntil(id, seedbed.JobRolledBack)
+	job, err := l.db.Job(t.Context(), id)
+	l.ok(err)
+	if !strings.Contains(job.Error, "has no debugfs, e2fsck, which generalise disks: install e2fsprogs there") {
+		t.Errorf("the job ended with %q", job.Error)
+	}
+	l.hasImage("other", false)
+}
+
+// TestImageOfRefused checks which volumes no image is made of.
+func TestImageOfRefused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.written()
+	l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
+	l.runUntil(l.addVolume("web1"), seedbed.JobSucceeded)
+	for from, want := range map[string]error{
+		"none": seedbed.ErrNotFound, "web1:7": seedbed.ErrNotFound, "../x": seedbed.ErrInvalid,
+		"web1": seedbed.ErrInvalid, "web1@s1": seedbed.ErrInvalid, "data@s1": seedbed.ErrInvalid, "web1:0@../x": seedbed.ErrInvalid,
+		"": seedbed.ErrInvalid,
+	} {
+		_, err := l.intake.Import(t.Context(), "golden", "", seedbed.ImportSpec{From: &seedbed.VolumeSource{Name: from}}, usual)
+		l.want("an image of "+from, err, want)
+	}
+	_, err := l.intake.Import(t.Context(), "golden", "other", seedbed.ImportSpec{From: &seedbed.VolumeSource{Name: "data"}}, usual)
+	l.want("another pool", err, seedbed.ErrInvalid)
+	_, err = l.intake.Import(t.Context(), "debian", "", seedbed.ImportSpec{From: &seedbed.VolumeSource{Name: "data"}}, usual)
+	l.want("a name in use", err, seedbed.ErrExists)
+	id := l.job(l.intake.Import(t.Context(), "golden", "", seedbed.ImportSpec{From: &seedbed.VolumeSource{Name: "data"}}, usual))
+	l.want("remove what is copied", l.refusedVolume(seedbed.DoVolumeRemove, "data"), seedbed.ErrInUse)
+	l.runUntil(id, seedbed.JobSucceeded)
+	l.hasImage("golden", true)
+	l.runUntil(l.onVolume(seedbed.DoVolumeRemove, "data", seedbed.VolumeOrder{}), seedbed.JobSucceeded)
+}
+
+// TestCopyOfSnapshot checks that a volume can be made with what a disk had at a snapshot.
+func TestCopyOfSnapshot(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	inst := l.written()
+	l.runUntil(l.copyVolume("web1@s1", "then"), seedbed.JobSucceeded)
+	l.runUntil(l.copyVolume("web1:0", "now"), seedbed.JobSucceeded)
+	for name, want := range map[string]string{"then": "old", "now": "new"} {
+		v, err := l.db.ProjectVolume(t.Context(), seedbed.DefaultProject, name)
+		l.ok(err)
+		if got := l.pool.Read(v.Volume); got != want {
+			t.Errorf("volume %s has %q; want %q", name, got, want)
+		}
+	}
+	l.snapshots(inst, "s1")
+}

@@ -149,7 +149,8 @@ func (in *Intake) diskOf(ctx context.Context, project, instance, index string) (
 	}
 	d := inst.Volumes[at]
 	return source{inst: inst, ProjectVolume: seedbed.ProjectVolume{Project: project, Name: instance + ":" + index, Pool: d.Pool,
-		Volume: d.Name, Owner: inst.ID, Instance: inst.ID, Holder: inst.Name, Node: inst.Node, State: seedbed.VolumeAttached, Size: d.Size, Index: d.Index}}, nil
+		Volume: d.Name, Owner: inst.ID, Instance: inst.ID, Holder: inst.Name, Node: inst.Node, State: seedbed.VolumeAttached,
+		Size: d.Size, Index: d.Index}}, nil
 }
 
 // readable returns ErrConflict for a volume that only its instance can read now.

@@ -57,6 +57,12 @@ const (
 	ActionSnapshotCreate      Action = "snapshot.create"
 	ActionSnapshotRemove      Action = "snapshot.remove"
 	ActionSnapshotRestore     Action = "snapshot.restore"
+	ActionBackupRead          Action = "backup.read"
+	ActionBackupCreate        Action = "backup.create"
+	ActionBackupRestore       Action = "backup.restore"
+	ActionBackupVerify        Action = "backup.verify"
+	ActionBackupRemove        Action = "backup.remove"
+	ActionBackupSchedule      Action = "backup.schedule"
 	ActionDiskRead            Action = "disk.read"
 	ActionDiskManage          Action = "disk.manage"
 	ActionDiskAttach          Action = "disk.attach"
@@ -109,6 +115,8 @@ const (
 	ActionInstanceForget    Action = "instance.forget"
 	ActionInstanceMigrate   Action = "instance.migrate"
 	ActionVolumeRead        Action = "volume.read"
+	ActionTargetRead        Action = "target.read"
+	ActionTargetManage      Action = "target.manage"
 )
 
 // ActionInfo says what an action is.
@@ -163,6 +171,12 @@ var actions = []ActionInfo{
 	{ActionSnapshotCreate, RoleOperator, false, "take snapshots of instances"},
 	{ActionSnapshotRemove, RoleOperator, false, "remove snapshots of instances"},
 	{ActionSnapshotRestore, RoleOperator, false, "bring the volumes of instances back to a snapshot"},
+	{ActionBackupRead, RoleViewer, false, "see backups and their schedules"},
+	{ActionBackupCreate, RoleOperator, false, "make backups of instances"},
+	{ActionBackupRestore, RoleOperator, false, "make instances of backups"},
+	{ActionBackupVerify, RoleOperator, false, "read backups as a whole, and compare their digests"},
+	{ActionBackupRemove, RoleOperator, false, "remove backups"},
+	{ActionBackupSchedule, RoleOperator, false, "make and remove the schedules of backups"},
 	{ActionDiskRead, RoleViewer, false, "see the volumes of projects, and the disks of instances"},
 	{ActionDiskManage, RoleOperator, false, "make, change and remove volumes"},
 	{ActionDiskAttach, RoleOperator, false, "attach volumes to instances, and detach them"},
@@ -217,6 +231,8 @@ var actions = []ActionInfo{
 	{ActionDomainAdopt, RoleOperator, true, "take domains under management as instances"},
 	{ActionInstanceForget, RoleOperator, true, "stop managing instances; their domains and disks stay"},
 	{ActionInstanceMigrate, RoleOperator, true, "take instances to other nodes"},
+	{ActionTargetRead, RoleViewer, true, "see the targets of backups"},
+	{ActionTargetManage, RoleAdmin, true, "make, change, check and remove the targets of backups"},
 	{ActionVolumeRead, RoleViewer, true, "see the volumes in pools, as PVC's API shows them"},
 }
 

@@ -86,6 +86,8 @@ type System struct {
 	// highest Priority are started first. Both are what the request says.
 	Restart  string `json:"restart,omitempty"`
 	Priority int    `json:"restart_priority,omitempty"`
+	// Firmware is what starts an instance that was made of a backup; empty means that of its image.
+	Firmware Firmware `json:"firmware,omitempty"`
 }
 
 // What becomes of an instance whose node was fenced.

@@ -48,6 +48,7 @@ const (
 	DoSnapshot        = "snapshot"         // take a snapshot of its volumes
 	DoSnapshotRemove  = "snapshot-remove"  // remove a snapshot
 	DoSnapshotRestore = "snapshot-restore" // bring its volumes back to a snapshot
+	DoBackup          = "backup"           // copy its volumes to a target
 
 	DoVolumeAdd    = "volume-add"    // make a volume of the project
 	DoVolumeRemove = "volume-remove" // remove it
@@ -67,7 +68,7 @@ const (
 // Actions returns all actions.
 func Actions() []string {
 	return append([]string{DoCreate, DoRemove, DoRebuild, DoStart, DoStop, DoReboot, DoMigrate, DoPlan, DoNICAdd, DoNICRemove, DoNICSet,
-		DoSnapshot, DoSnapshotRemove, DoSnapshotRestore,
+		DoSnapshot, DoSnapshotRemove, DoSnapshotRestore, DoBackup,
 		DoVolumeAdd, DoVolumeRemove, DoVolumeResize, DoVolumeSet, DoVolumeAttach, DoVolumeDetach}, JoblessActions()...)
 }
 

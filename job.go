@@ -36,7 +36,8 @@ const (
 // Forward reports whether a job of that kind is never undone: it cannot be cancelled, and it can be
 // requested again after it failed.
 func (k JobKind) Forward() bool {
-	return k == JobRemove || k == JobSnapshotRemove || k == JobImageRemove || k == JobOVARemove || k == JobForget || k == JobVolumeRemove
+	return k == JobRemove || k == JobSnapshotRemove || k == JobImageRemove || k == JobOVARemove || k == JobForget || k == JobVolumeRemove ||
+		k == JobBackupRemove
 }
 
 // Verb returns what a job of that kind does with its instance, for messages.
@@ -50,7 +51,12 @@ func (k JobKind) Verb() string {
 // Makes reports whether a job of that kind creates the object that it works on, so that undoing the
 // job removes the object.
 func (k JobKind) Makes() bool {
-	return k == JobCreate || k == JobImport || k == JobOVA || k == JobAdopt || k == JobVolumeAdd
+	return k.MakesInstance() || k == JobImport || k == JobOVA || k == JobVolumeAdd
+}
+
+// MakesInstance reports whether a job of that kind creates its instance.
+func (k JobKind) MakesInstance() bool {
+	return k == JobCreate || k == JobAdopt || k == JobBackupRestore
 }
 
 // JobState is where a job is in its lifecycle.

@@ -84,6 +84,7 @@ var layout = map[string]string{
 	"store/access":          "store/sqldb",
 	"store/feed":            "store/groupcommit store/instances store/jobs store/nodes store/outbox store/sqldb",
 	"store/catalogue":       "store/access store/groupcommit store/outbox store/sqldb",
+	"store/backups":         "store/access store/sqldb",
 	"store/hooks":           "store/access store/catalogue store/groupcommit store/outbox store/sqldb",
 	"store/instances":       "store/access store/catalogue store/groupcommit store/nodes store/outbox store/sqldb",
 	"store/*":               "store/groupcommit store/outbox store/sqldb",
@@ -179,7 +180,8 @@ var outside = map[string]string{
 // and live user-data change of its instance.
 var (
 	tables = map[string]string{
-		"access": "audit keyed_request project project_removed role session sign_in token",
+		"access":  "audit keyed_request project project_removed role session sign_in token",
+		"backups": "backup_schedule backup_target",
 		"catalogue": "claim image network_template network_template_net ova ova_volume profile published script " +
 			"storage_template storage_template_disk system_template userdata",
 		"feed":      "blob feed feed_node guest_event lease maintenance peer peer_head",

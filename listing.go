@@ -73,7 +73,8 @@ func JobKinds() []JobKind {
 	return []JobKind{JobCreate, JobRemove, JobImport, JobStart, JobStop, JobReboot, JobRebuild, JobMigrate, JobResize,
 		JobFlatten, JobSnapshot, JobSnapshotRemove, JobSnapshotRestore, JobImageRemove, JobOVA, JobOVARemove, JobAdopt, JobForget,
 		JobVolumeAdd, JobVolumeRemove, JobVolumeResize, JobVolumeSet, JobAttach, JobDetach,
-		JobNICAdd, JobNICRemove, JobNICSet, JobSet, JobFailover}
+		JobNICAdd, JobNICRemove, JobNICSet, JobSet, JobFailover,
+		JobBackup, JobBackupRestore, JobBackupVerify, JobBackupRemove}
 }
 
 // cursorForm matches a time in microseconds and the ID of a job.

@@ -135,7 +135,7 @@ func checkAcceptance(a seedbed.Acceptance) error {
 		return err
 	}
 	switch a.Job.Kind {
-	case seedbed.JobCreate, seedbed.JobAdopt:
+	case seedbed.JobCreate, seedbed.JobAdopt, seedbed.JobBackupRestore:
 		return checkInstance(a.Instance)
 	case seedbed.JobImport:
 		if a.Image == nil {
@@ -148,6 +148,8 @@ func checkAcceptance(a seedbed.Acceptance) error {
 		return catalogue.CheckNewOVA(a.OVA)
 	case seedbed.JobOVARemove:
 		return seedbed.CheckOVAName(a.Job.Subject)
+	case seedbed.JobBackupVerify, seedbed.JobBackupRemove:
+		return seedbed.CheckTargetName(a.Job.Subject)
 	case seedbed.JobMigrate:
 		return checkMigrate(a.Job)
 	case seedbed.JobFailover:
@@ -208,7 +210,7 @@ func (db *DB) accept(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accep
 	if err := acceptAfter(ctx, b.Tx, &a.Job); err != nil {
 		return err
 	}
-	if a.Job.Kind == seedbed.JobCreate || a.Job.Kind == seedbed.JobAdopt {
+	if a.Job.Kind.MakesInstance() {
 		return db.acceptCreate(ctx, b, a)
 	}
 	err := error(nil)
@@ -232,7 +234,7 @@ func (db *DB) accept(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accep
 // madeBy records the token that makes the instance or the volume.
 func madeBy(a *seedbed.Acceptance, token string) {
 	switch a.Job.Kind {
-	case seedbed.JobCreate:
+	case seedbed.JobCreate, seedbed.JobBackupRestore:
 		a.Instance.Token = token
 	case seedbed.JobVolumeAdd:
 		v := *a.Volume
@@ -307,6 +309,9 @@ func acceptSubject(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accepta
 		return acceptSet(ctx, tx, &a.Job)
 	case seedbed.JobSnapshot:
 		return acceptSnapshot(ctx, tx, &a.Job)
+	case seedbed.JobBackupVerify, seedbed.JobBackupRemove: // what they work on is not in the database
+		a.Job.Instance = ""
+		return nil
 	case seedbed.JobOVA:
 		return acceptOVA(ctx, tx, a)
 	case seedbed.JobOVARemove:

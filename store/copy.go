@@ -25,7 +25,8 @@ var tables = []string{
 	"delivery_rejected",
 	"instance", "nic", "secondary_address", "volume", "project_volume", "snapshot", "instance_script", "lease", "rebuild",
 	"feed_node", "blob", "feed", "peer", "peer_head", "guest_event", "cron_run",
-	"endpoint", "endpoint_key", "outbox", "role", "token", "audit", "keyed_request", "session", "sign_in",
+	"endpoint", "endpoint_key", "outbox", "role", "token", "audit", "keyed_request", "session", "sign_in", "backup_target",
+	"backup_schedule",
 }
 
 // numbered lists the tables that assign row numbers, which are never used twice.

@@ -112,7 +112,7 @@ func (db *DB) settle(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, o seedbed
 		return dropVolume(ctx, tx, j)
 	case o.ImageState != "" && j.Kind == seedbed.JobOVARemove:
 		return catalogue.SetOVA(ctx, tx, j.Subject, o.ImageState)
-	case o.Drop && j.Kind != seedbed.JobCreate && j.Kind != seedbed.JobRemove && j.Kind != seedbed.JobAdopt && j.Kind != seedbed.JobForget:
+	case o.Drop && !j.Kind.MakesInstance() && j.Kind != seedbed.JobRemove && j.Kind != seedbed.JobForget:
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s has nothing to drop: it is a %s job", j.ID.Short(), j.Kind)
 	case o.ImageState != "":
 		return settleImage(ctx, tx, j, o.ImageState)

@@ -65,6 +65,9 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	if j.Kind == seedbed.JobFailover {
 		return acceptFailover(ctx, tx, &j)
 	}
+	if j.Kind == seedbed.JobBackupVerify || j.Kind == seedbed.JobBackupRemove {
+		return nil
+	}
 	if j.Instance == "" {
 		return resumableImage(ctx, tx, j, missing)
 	}
@@ -75,7 +78,7 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 		return err
 	}
 	switch j.Kind {
-	case seedbed.JobCreate, seedbed.JobAdopt:
+	case seedbed.JobCreate, seedbed.JobAdopt, seedbed.JobBackupRestore:
 		return instances.SetState(ctx, tx, j.Instance, seedbed.InstanceProvisioning, missing)
 	case seedbed.JobRemove:
 		return instances.SetState(ctx, tx, j.Instance, seedbed.InstanceRemoving, missing)

@@ -27,6 +27,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/access"
+	"seedbed/store/backups"
 	"seedbed/store/catalogue"
 	"seedbed/store/feed"
 	"seedbed/store/groupcommit"
@@ -52,6 +53,7 @@ type DB struct {
 	*instanceStore
 	*nodeStore
 	*feedStore
+	*backupStore
 
 	writes *groupcommit.Writer
 }
@@ -66,6 +68,7 @@ type (
 	instanceStore  = instances.Store
 	nodeStore      = nodes.Store
 	feedStore      = feed.Store
+	backupStore    = backups.Store
 )
 
 // Open opens the database; see [sqldb.Open] for its errors. It ends the leases of an SQLite file's
@@ -79,6 +82,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		sql:         one,
 		outboxStore: outbox.New(one),
 		accessStore: access.New(one),
+		backupStore: backups.New(one),
 	}
 	db.writes = groupcommit.NewWriter(one, prepare)
 	db.instanceStore = instances.New(one, feed.TouchNodes)

@@ -27,6 +27,14 @@ func checkVolumeJob(j seedbed.Job) (ok bool, err error) {
 		if err := seedbed.CheckName("snapshot", input.Name); err != nil {
 			return true, err
 		}
+	case seedbed.JobBackup:
+		var input seedbed.BackupJob
+		if err := json.Unmarshal(j.Spec, &input); err != nil {
+			return true, seedbed.Errorf(seedbed.ErrInvalid, "a %s job needs a target", j.Kind)
+		}
+		if err := seedbed.CheckTargetName(input.Target); err != nil {
+			return true, err
+		}
 	case seedbed.JobImageRemove:
 		return true, seedbed.CheckQualifiedName("image", j.Subject)
 	default:
@@ -189,4 +197,23 @@ func settleImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, to seedbed.Im
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s removes no image: it is a %s job", j.ID.Short(), j.Kind)
 	}
 	return catalogue.SetImageState(ctx, tx, j.Subject, to, nil)
+}
+
+// ProjectsOf returns the projects of those of the instances that exist, or existed and whose jobs are still stored.
+func (db *DB) ProjectsOf(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error) {
+	of := make(map[seedbed.InstanceID]string, len(ids))
+	err := db.sql.View(ctx, "read the projects of instances", func(tx *sqldb.Tx) error {
+		for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
+			project, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT project FROM instance WHERE id = $1
+				UNION ALL SELECT project FROM job WHERE instance = $1 LIMIT 1`, id)
+			if err != nil {
+				return err
+			}
+			if project != "" {
+				of[id] = project
+			}
+		}
+		return nil
+	})
+	return of, err
 }

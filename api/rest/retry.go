@@ -41,7 +41,7 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx, o seedbed.JobOption
 	case j.State == seedbed.JobSucceeded:
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s has succeeded: there is nothing to retry", j.ID.Short())
 	case j.Kind == seedbed.JobCreate || j.Kind == seedbed.JobRebuild || j.Kind == seedbed.JobImport || j.Kind == seedbed.JobVolumeAdd ||
-		j.Kind == seedbed.JobNICAdd:
+		j.Kind == seedbed.JobNICAdd || j.Kind == seedbed.JobBackupRestore:
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict,
 			"job %s is of kind %s, and its request is not kept: send the request again", j.ID.Short(), j.Kind)
 	}
@@ -119,6 +119,8 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 		return r.volumeAgain(ctx, j, o)
 	case seedbed.JobNICRemove, seedbed.JobNICSet:
 		return r.nicAgain(ctx, j, o)
+	case seedbed.JobBackup, seedbed.JobBackupVerify, seedbed.JobBackupRemove:
+		return r.backupAgain(ctx, j, o)
 	case seedbed.JobImageRemove:
 		return r.VolumeJobs.RemoveImage(ctx, j.Subject, o)
 	}

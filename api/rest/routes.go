@@ -69,6 +69,14 @@ func (r *router) installationRoutes() []route {
 		{post, "/ovas/:name/content", seedbed.ActionOVAManage, server.UploadTimeout, r.accept(r.uploadOVA)},
 		{del, "/ovas/:name", seedbed.ActionOVAManage, call, r.acceptOn(r.removeOVA)},
 
+		// The targets of backups.
+		{get, "/backup-targets", seedbed.ActionTargetRead, call, r.backupTargets().serve},
+		{post, "/backup-targets", seedbed.ActionTargetManage, doctorTimeout, r.createBackupTarget},
+		{get, "/backup-targets/:name", seedbed.ActionTargetRead, call, r.backupTarget},
+		{patch, "/backup-targets/:name", seedbed.ActionTargetManage, call, r.changeBackupTarget},
+		{del, "/backup-targets/:name", seedbed.ActionTargetManage, call, r.deleteBackupTarget},
+		{post, "/backup-targets/:name/check", seedbed.ActionTargetManage, doctorTimeout, answer(r.checkBackupTarget)},
+
 		// Domains that can be adopted.
 		{get, "/domains", seedbed.ActionDomainRead, call, r.domains().serve},
 		{get, "/domains/:name", seedbed.ActionDomainRead, call, r.domain},
@@ -172,7 +180,19 @@ func (r *router) projectRoutes() []route {
 		{post, "/instances/:name/snapshots", seedbed.ActionSnapshotCreate, call, r.acceptOn(r.takeSnapshot)},
 		{del, "/instances/:name/snapshots/:snapshot", seedbed.ActionSnapshotRemove, call, r.acceptOn(r.removeSnapshot)},
 		{post, "/instances/:name/snapshots/:snapshot/restore", seedbed.ActionSnapshotRestore, call, r.restoreSnapshot},
+		{post, "/instances/:name/backups", seedbed.ActionBackupCreate, call, r.backUp},
 		{post, "/plan", seedbed.ActionInstanceCreate, call, answer(r.plan)},
+
+		// Backups, and when they are made.
+		{get, "/backups", seedbed.ActionBackupRead, doctorTimeout, r.backups().serve},
+		{get, "/backups/:target/:id", seedbed.ActionBackupRead, doctorTimeout, r.backup},
+		{del, "/backups/:target/:id", seedbed.ActionBackupRemove, doctorTimeout, r.accept(r.removeBackup)},
+		{post, "/backups/:target/:id/restore", seedbed.ActionBackupRestore, doctorTimeout, r.restoreBackup},
+		{post, "/backups/:target/:id/verify", seedbed.ActionBackupVerify, doctorTimeout, r.accept(r.verifyBackup)},
+		{get, "/backup-schedules", seedbed.ActionBackupRead, call, r.backupSchedules().serve},
+		{post, "/backup-schedules", seedbed.ActionBackupSchedule, call, r.createBackupSchedule},
+		{get, "/backup-schedules/:name", seedbed.ActionBackupRead, call, r.backupSchedule},
+		{del, "/backup-schedules/:name", seedbed.ActionBackupSchedule, call, r.deleteBackupSchedule},
 
 		// Jobs. A script may print anything.
 		{get, "/jobs", seedbed.ActionJobRead, call, r.jobs},

@@ -61,6 +61,11 @@ type Config struct {
 	VolumeJobs VolumeJobs
 	Snapshots  Snapshots
 	Trash      Trash
+	// Backups reaches the targets of backups, and BackupJobs makes jobs on backups.
+	Backups    Backups
+	BackupJobs BackupJobs
+	// CheckSchedule returns ErrInvalid for what is not five cron fields.
+	CheckSchedule func(cron string) error
 	// Adoptions starts and stops managing domains. Strangers lists the domains that belong to no
 	// instance.
 	Adoptions Adoptions

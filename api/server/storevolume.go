@@ -14,6 +14,7 @@ type VolumeJobs interface {
 
 // Volumes reads and renames the volumes of projects, and reads the disks of their instances.
 type Volumes interface {
+	BackupStore
 	ProjectVolumes(ctx context.Context, in seedbed.Scope) ([]seedbed.ProjectVolume, error)
 	ProjectVolume(ctx context.Context, project, name string) (seedbed.ProjectVolume, error)
 	// RenameVolume gives a volume another name.

@@ -75,6 +75,7 @@ type parts struct {
 	cleaner      *cleanup.Cleaner
 	coordination coordinator
 	cron         *cleanup.Cron
+	backups      *cleanup.BackupCron
 	declared     []seedbed.Hook
 	hooks        *webhook.Server
 	signIn       *api.SignIn      // nil if people do not sign in
@@ -132,6 +133,7 @@ func (p *parts) openJobs() {
 	p.serving.MACTaken = func(node string, mac seedbed.MAC) string { return p.engine.MACTaken(node, mac) }
 	p.serving.HasDomain = p.workers.HasDomain
 	p.serving.Snapshots = p.workers.Snapshots
+	p.serving.Backups = p.workers
 	p.serving.ImportProblem = p.workers.ImportProblem
 	p.intake = provision.NewIntake(p.db, p.serving)
 	p.outbox = outbox.New(outbox.Config{Store: p.db, Directory: p.db, Node: c.Node, Log: p.log})
@@ -152,14 +154,24 @@ func (p *parts) openCleanup() (err error) {
 	p.cleaner = cleanup.New(cleanup.Config{
 		Grace: c.Mappings.Grace, Deliveries: c.Deliveries.Retention, Access: c.Access.Retention, Output: c.Output.Retention,
 		Audit: c.Audit.Retention, Trash: p.workers, Log: p.log,
-		Submit: func(ctx context.Context, req seedbed.Request) error {
-			_, err := p.intake.Submit(ctx, req, nil)
-			return err
-		},
+		Submit: p.submit, Backups: backups{p.workers, p.intake},
 	}, p.db, p.workers)
 	p.coordination = openCoordination(p.config.Coordination, p.log)
+	p.backups = cleanup.NewBackupCron(p.db, p.coordination, p.submit, p.log)
 	p.cron, err = cleanup.NewCron(c.Mappings.Schedule, p.db, p.coordination, p.cleaner)
 	return err
+}
+
+// submit accepts the job of a request that no caller sent.
+func (p *parts) submit(ctx context.Context, req seedbed.Request) error {
+	_, err := p.intake.Submit(ctx, req, nil)
+	return err
+}
+
+// backups are what the cleanup uses of backups.
+type backups struct {
+	*fleet.Fleet
+	*intake.Intake
 }
 
 // openAPI makes the API, with the health checks and metrics of all parts.
@@ -181,10 +193,11 @@ func (p *parts) openAPI(token []byte, listener *tls.Config) *api.Server {
 		Store:  db, Intake: p.intake, Console: p.workers, Domains: p.workers, Terminals: p.workers, OVAs: p.intake, Uploads: p.workers,
 		MaxUpload: c.Storage.MaxUpload, VolumeJobs: p.intake, Adoptions: p.intake, Strangers: p.workers, Snapshots: p.workers,
 		Trash: p.workers, Metadata: served(db, p.serving.Renderer), Change: change(db, p.serving.Renderer),
-		Probe:      p.workers.Probe,
-		Usage:      p.workers.Usage,
-		Fencing:    p.fencing,
-		Clean:      cleanUp(p.cleaner),
+		Probe:   p.workers.Probe,
+		Usage:   p.workers.Usage,
+		Fencing: p.fencing,
+		Clean:   cleanUp(p.cleaner),
+		Backups: p.workers, BackupJobs: p.intake, CheckSchedule: checkSchedule,
 		Checks:     checks,
 		Deliveries: p.outbox, Metrics: run.MetricsHandler(metrics), SigningKey: signature.EndpointKey, Receiving: receiving(p.hooks),
 		CheckProfile: p.intake.CheckProfile, CheckDocument: p.intake.CheckDocument,
@@ -213,6 +226,7 @@ func (p *parts) group(l *listeners) *run.Group {
 	group.Add("membership", func(ctx context.Context) error { return p.coordination.Join(ctx, host(c.Node)) })
 	group.Add("members", record.NewMembership(db, p.coordination, log).Run)
 	group.Add("cleanup", p.cron.Run)
+	group.Add("backups", p.backups.Run)
 	group.Add("outgoing webhooks", p.outbox.Run)
 	group.Add("api", func(ctx context.Context) error { return p.rest.Serve(ctx, l.api) })
 	group.Add("control socket", func(ctx context.Context) error { return p.rest.ServeSocket(ctx, l.control) })
@@ -295,6 +309,12 @@ func cleanUp(cleaner *cleanup.Cleaner) func(context.Context, bool, bool) (seedbe
 	return func(ctx context.Context, dryRun, force bool) (seedbed.CleanupReport, error) {
 		return cleaner.Run(ctx, cleanup.Options{DryRun: dryRun, Force: force})
 	}
+}
+
+// checkSchedule returns seedbed.ErrInvalid for what is not a schedule.
+func checkSchedule(cron string) error {
+	_, err := cleanup.ParseSchedule(cron)
+	return err
 }
 
 // randomToken returns 32 random bytes in hexadecimal.

@@ -76,6 +76,7 @@ func stageTimeouts() map[string]time.Duration {
 		"switch-nic": time.Minute, "drop-nic": time.Minute,
 		"move": time.Minute, "migrate": 2 * time.Hour, "leave": 2 * time.Minute,
 		"fence": 10 * time.Minute, "recover": time.Hour,
+		"back-up": 24 * time.Hour, "verify-backup": 24 * time.Hour, "remove-backup": 10 * time.Minute, "sweep-backups": 24 * time.Hour,
 		"take-volumes": 10 * time.Minute, "take-domain": 10 * time.Minute,
 		"release-domain": 10 * time.Minute, "release-volumes": 10 * time.Minute,
 	})

@@ -69,6 +69,7 @@ type Store interface {
 	Records
 	Notices
 	Leftovers
+	Targets
 }
 
 // Inventories returns what exists on the nodes.
@@ -94,6 +95,8 @@ type Config struct {
 	Submit func(ctx context.Context, req seedbed.Request) error
 	// Trash is where items whose time is over are purged; nil purges nothing.
 	Trash TrashBin
+	// Backups has superfluous backups be removed; nil removes none.
+	Backups Backups
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	Log *slog.Logger
@@ -123,6 +126,8 @@ type Cleaner struct {
 	// running allows only one run at a time, because each relies on what the previous one has
 	// recorded.
 	running sync.Mutex
+	// pruned is when the backups in a target were looked at, by its name; under running.
+	pruned map[string]time.Time
 }
 
 // inventoryTimeout limits each question that the cleanup asks a worker.
@@ -146,7 +151,7 @@ func New(cfg Config, store Store, hosts Inventories) *Cleaner {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Cleaner{cfg: cfg, store: store, hosts: hosts}
+	return &Cleaner{cfg: cfg, store: store, hosts: hosts, pruned: map[string]time.Time{}}
 }
 
 // Run cleans up once. A node whose inventory is incomplete or looks wrong is skipped with
@@ -182,6 +187,11 @@ func (c *Cleaner) Run(ctx context.Context, opt Options) (Report, error) {
 	if err != nil {
 		return report, err
 	}
+	superfluous, skipped, err := c.prunings(ctx, now, opt.DryRun)
+	if err != nil {
+		return report, err
+	}
+	todo, report.Skipped = append(todo, superfluous...), append(report.Skipped, skipped...)
 	for _, job := range todo {
 		done := true
 		if !opt.DryRun {

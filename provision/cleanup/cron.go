@@ -8,7 +8,6 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"seedbed"
 	"seedbed/internal/sleep"
 )
 
@@ -48,10 +47,9 @@ const (
 // NewCron makes a Cron that runs cleaner at spec: five fields of cron(5) in UTC, or one of
 // robfig/cron's descriptors such as "@hourly". For a wrong spec it returns seedbed.ErrInvalid.
 func NewCron(spec string, slots Slots, lead Leadership, cleaner *Cleaner) (*Cron, error) {
-	schedule, err := cron.ParseStandard(spec)
+	schedule, err := ParseSchedule(spec)
 	if err != nil {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "schedule %q is not usable (%s): expected five cron fields in UTC, such as */10 * * * *",
-			seedbed.Clip(spec), err)
+		return nil, err
 	}
 	return &Cron{schedule: schedule, slots: slots, lead: lead, cleaner: cleaner, log: cleaner.cfg.Log}, nil
 }

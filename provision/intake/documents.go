@@ -32,6 +32,8 @@ type Serving struct {
 	HasDomain func(ctx context.Context, node, name string) (bool, error)
 	// Snapshots returns the snapshots of a volume. Nil knows none.
 	Snapshots func(ctx context.Context, node, pool, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error)
+	// Backups reaches the targets of backups.
+	Backups Backups
 	// ImportProblem returns why a node could not import a file; empty if nothing is known to prevent
 	// it. A nil ImportProblem knows nothing.
 	ImportProblem func(ctx context.Context, node string, spec seedbed.ImageSpec) (string, error)

@@ -41,6 +41,8 @@ type Store interface {
 	InstanceByName(ctx context.Context, n seedbed.InstanceName) (seedbed.Instance, error)
 	// ProjectVolume returns the volume of a project with that name, or a disk of an instance, which has no ID.
 	ProjectVolume(ctx context.Context, project, name string) (seedbed.ProjectVolume, error)
+	// BackupTarget returns a target of backups, with its secrets.
+	BackupTarget(ctx context.Context, name string) (seedbed.BackupTarget, error)
 	// FindJob returns the job in a scope whose ID starts with prefix.
 	FindJob(ctx context.Context, in seedbed.Scope, prefix string) (seedbed.Job, error)
 	// EarlierReceipt returns the receipt of a delivery that was accepted before, or nil if it was
@@ -140,10 +142,12 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 		return in.rebuild(ctx, req, delivery)
 	case seedbed.DoMigrate:
 		return in.migrate(ctx, req, delivery)
+	case seedbed.DoBackup:
+		return in.backUp(ctx, req, delivery)
 	}
 	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid,
 		"action %q is unknown: expected create, remove, rebuild, start, stop, reboot, migrate, nic-add, nic-remove, nic-set, snapshot, "+
-			"snapshot-remove, snapshot-restore or an action on a volume", seedbed.Clip(req.Action))
+			"snapshot-remove, snapshot-restore, backup or an action on a volume", seedbed.Clip(req.Action))
 }
 
 func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (receipt seedbed.Receipt, err error) {

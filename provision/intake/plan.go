@@ -13,7 +13,7 @@ import (
 	"seedbed"
 )
 
-// Plan returns what a create, a rebuild, a migration, a change of a NIC or volume or a job on a snapshot would make as things are now,
+// Plan returns what a create, a rebuild, a migration, a change of a NIC or volume, a job on a snapshot or a backup would make as things are now,
 // and why it would not be accepted. It writes nothing. It returns an error only if the store fails.
 func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
 	req.Project = cmp.Or(req.Project, seedbed.DefaultProject)
@@ -22,6 +22,9 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	}
 	if req.Action == seedbed.DoMigrate {
 		return in.planMigrate(ctx, req)
+	}
+	if req.Action == seedbed.DoBackup {
+		return in.planBackup(ctx, req)
 	}
 	if kind, ok := seedbed.NICActions()[req.Action]; ok {
 		return in.planNIC(ctx, kind, req)

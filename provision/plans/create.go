@@ -188,14 +188,14 @@ func (t *task) domain(ctx context.Context, inst seedbed.Instance, disks []seedbe
 		return spec, err
 	}
 	from := cmp.Or(inst.Image, inst.CDROM)
-	if from == "" {
+	if spec.Firmware = inst.System.Firmware; from == "" {
 		return spec, nil
 	}
 	image, err := t.store.Image(ctx, from)
 	if err != nil && !errors.Is(err, seedbed.ErrNotFound) { // it could be removed because nothing is a clone of it any more
 		return spec, fmt.Errorf("image %s: %w", from, engine.FromStore(err))
 	}
-	spec.Firmware = image.Firmware
+	spec.Firmware = cmp.Or(inst.System.Firmware, image.Firmware)
 	return spec, nil
 }
 

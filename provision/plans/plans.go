@@ -48,6 +48,10 @@ type Store interface {
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	Image(ctx context.Context, name string) (seedbed.Image, error)
 
+	// BackupTarget returns the target of backups of that name, with its secrets. Installation returns what tells this installation from others.
+	BackupTarget(ctx context.Context, name string) (seedbed.BackupTarget, error)
+	Installation(ctx context.Context) (string, error)
+
 	// VolumeOf returns the volume of a project with that ID, and SetAttachment records how far a job has attached or detached its volume.
 	VolumeOf(ctx context.Context, id string) (seedbed.ProjectVolume, error)
 	SetAttachment(ctx context.Context, ref seedbed.JobRef, to seedbed.VolumeState) error
@@ -148,6 +152,11 @@ var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
 	seedbed.JobSet:            (*task).setPlan,
 
 	seedbed.JobSnapshotRestore: (*task).restorePlan,
+
+	seedbed.JobBackup:        (*task).backupPlan,
+	seedbed.JobBackupRestore: (*task).backupRestorePlan,
+	seedbed.JobBackupVerify:  (*task).backupVerifyPlan,
+	seedbed.JobBackupRemove:  (*task).backupRemovePlan,
 }
 
 // Kinds returns the kinds of job that have a plan.

@@ -1,0 +1,42 @@
+package server
+
+import (
+	"context"
+
+	"seedbed"
+)
+
+// BackupStore reads and writes the targets of backups, with their secrets, and the schedules.
+type BackupStore interface {
+	CreateBackupTarget(ctx context.Context, t seedbed.BackupTarget) (seedbed.BackupTarget, error)
+	BackupTarget(ctx context.Context, name string) (seedbed.BackupTarget, error)
+	BackupTargets(ctx context.Context) ([]seedbed.BackupTarget, error)
+	// ChangeBackupTarget applies change to a target. The name cannot change.
+	ChangeBackupTarget(ctx context.Context, name string, change func(*seedbed.BackupTarget) error) (seedbed.BackupTarget, error)
+	// DeleteBackupTarget removes a target, and nothing that is in it. It returns ErrInUse if a schedule has it.
+	DeleteBackupTarget(ctx context.Context, name string, checks ...func(seedbed.BackupTarget) error) error
+	CreateBackupSchedule(ctx context.Context, s seedbed.BackupSchedule) (seedbed.BackupSchedule, error)
+	BackupSchedule(ctx context.Context, name string) (seedbed.BackupSchedule, error)
+	BackupSchedules(ctx context.Context) ([]seedbed.BackupSchedule, error)
+	DeleteBackupSchedule(ctx context.Context, name string, checks ...func(seedbed.BackupSchedule) error) error
+	// ProjectsOf returns the projects of instances that exist, or existed and whose jobs are still stored.
+	ProjectsOf(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error)
+}
+
+// Backups reaches the targets of backups through workers.
+type Backups interface {
+	// CheckTarget reports whether a target can be reached and written to. It makes an empty one ready.
+	CheckTarget(ctx context.Context, t seedbed.BackupTarget) (seedbed.BackupPlaceInfo, error)
+	ListBackups(ctx context.Context, t seedbed.BackupTarget) (seedbed.BackupList, error)
+	BackupManifest(ctx context.Context, t seedbed.BackupTarget, key seedbed.BackupKey) (seedbed.BackupManifest, error)
+}
+
+// BackupJobs makes jobs on backups. A job is durable before the method returns.
+type BackupJobs interface {
+	// RestoreBackup makes an instance of a project of a backup. PlanRestoreBackup returns what it would make.
+	RestoreBackup(ctx context.Context, project string, of seedbed.BackupRestore, req seedbed.BackupRestoreRequest,
+		o seedbed.JobOptions) (seedbed.Receipt, error)
+	PlanRestoreBackup(ctx context.Context, project string, of seedbed.BackupRestore, req seedbed.BackupRestoreRequest) (seedbed.Plan, error)
+	VerifyBackups(ctx context.Context, project string, work seedbed.BackupWork, o seedbed.JobOptions) (seedbed.Receipt, error)
+	RemoveBackups(ctx context.Context, project string, work seedbed.BackupWork, o seedbed.JobOptions) (seedbed.Receipt, error)
+}

@@ -1,0 +1,362 @@
+package seedbed
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// The kinds of job on backups.
+const (
+	JobBackup        JobKind = "backup"         // copy the disks of an instance to a target
+	JobBackupRestore JobKind = "backup_restore" // make an instance of a backup
+	JobBackupVerify  JobKind = "backup_verify"  // read backups, and compare their digests
+	JobBackupRemove  JobKind = "backup_remove"  // remove backups, and what no other one needs
+)
+
+// BackupTarget is a place where backups are: a directory that nodes reach, or a bucket of an S3 server.
+type BackupTarget struct {
+	Name string `json:"name"`
+	BackupSettings
+	// Secret is the secret key of an S3 target, Identity the age identity of an encrypted one if it is known, and NameKey the key of the names
+	// of its chunks. They leave the store only for workers.
+	Secret   Secret `json:"-"`
+	Identity Secret `json:"-"`
+	NameKey  Secret `json:"-"`
+	// Revision, Created and Changed are set by the server.
+	Revision int64     `json:"revision"`
+	Created  time.Time `json:"created"`
+	Changed  time.Time `json:"changed"`
+}
+
+// BackupSettings say where a target is and how it is used.
+type BackupSettings struct {
+	// Path is the directory of a target that is one.
+	Path string `json:"path,omitempty"`
+	// URL is the address of the S3 server of a target that is a bucket, Prefix what the keys of its objects begin with, and KeyID the
+	// access key.
+	URL    string `json:"url,omitempty"`
+	Bucket string `json:"bucket,omitempty"`
+	Prefix string `json:"prefix,omitempty"`
+	Region string `json:"region,omitempty"`
+	KeyID  string `json:"key_id,omitempty"`
+	// Recipient is the age public key of an encrypted target; empty for one that is not.
+	Recipient string `json:"recipient,omitempty"`
+	// Node is the only node that reaches it; empty if all do.
+	Node string `json:"node,omitempty"`
+	// Before and After are commands that a worker runs before and after it uses the target, to mount it for example; see BackupPlace.
+	Before []string `json:"before,omitempty"`
+	After  []string `json:"after,omitempty"`
+	// Keep says which backups the cleanup keeps; its zero value means all.
+	Keep Retention `json:"keep,omitzero"`
+}
+
+// BackupTargetRequest makes a backup target.
+type BackupTargetRequest struct {
+	Name string `json:"name"`
+	BackupSettings
+	// Secret is the secret key of an S3 target, and Identity the age identity of an encrypted one.
+	Secret   Secret `json:"secret,omitempty"`
+	Identity Secret `json:"identity,omitempty"`
+}
+
+// BackupTargetChange says what to change of a target. A nil field stays. Where a target is never changes, and neither does its encryption.
+type BackupTargetChange struct {
+	KeyID    *string    `json:"key_id,omitempty"`
+	Secret   *Secret    `json:"secret,omitempty"`
+	Identity *Secret    `json:"identity,omitempty"`
+	Node     *string    `json:"node,omitempty"`
+	Before   *[]string  `json:"before,omitempty"`
+	After    *[]string  `json:"after,omitempty"`
+	Keep     *Retention `json:"keep,omitempty"`
+}
+
+// Of returns t with the change applied.
+func (c BackupTargetChange) Of(t BackupTarget) BackupTarget {
+	replace(&t.KeyID, c.KeyID)
+	replace(&t.Secret, c.Secret)
+	replace(&t.Identity, c.Identity)
+	replace(&t.Node, c.Node)
+	replace(&t.Before, c.Before)
+	replace(&t.After, c.After)
+	replace(&t.Keep, c.Keep)
+	return t
+}
+
+func replace[T any](to, by *T) {
+	if by != nil {
+		*to = *by
+	}
+}
+
+// Place returns the target as a worker reaches it.
+func (t BackupTarget) Place() BackupPlace {
+	p := BackupPlace{Kind: BackupDir, Path: t.Path, URL: t.URL, Bucket: t.Bucket, Prefix: t.Prefix, Region: t.Region, KeyID: t.KeyID,
+		Secret: t.Secret, Recipient: t.Recipient, Identity: t.Identity, NameKey: t.NameKey, Before: t.Before, After: t.After}
+	if t.Path == "" {
+		p.Kind = BackupS3
+	}
+	return p
+}
+
+// The bounds of a target.
+const (
+	maxTargetName     = 20 // is part of the names of snapshots
+	maxTargetText     = 1024
+	maxTargetCommands = 8
+	maxKept           = 1000
+)
+
+// CheckTargetName returns ErrInvalid unless a backup target may have that name.
+func CheckTargetName(name string) error {
+	if err := CheckName("backup target", name); err != nil {
+		return err
+	}
+	if len(name) > maxTargetName {
+		return Errorf(ErrInvalid, "backup target name %q has %d characters: expected at most %d", name, len(name), maxTargetName)
+	}
+	return nil
+}
+
+// Check returns ErrInvalid for a target that is not valid.
+func (t BackupTarget) Check() error {
+	if err := CheckTargetName(t.Name); err != nil {
+		return err
+	}
+	bad := func(format string, args ...any) error {
+		return Errorf(ErrInvalid, "backup target %q: "+format, append([]any{t.Name}, args...)...)
+	}
+	texts := map[string]string{"path": t.Path, "url": t.URL, "bucket": t.Bucket, "prefix": t.Prefix, "region": t.Region, "key_id": t.KeyID,
+		"recipient": t.Recipient, "secret": string(t.Secret), "identity": string(t.Identity)}
+	for _, field := range slices.Sorted(maps.Keys(texts)) {
+		if v := texts[field]; len(v) > maxTargetText || strings.ContainsFunc(v, unicode.IsControl) {
+			return bad("%s is too long, or has control characters: expected at most %d characters", field, maxTargetText)
+		}
+	}
+	switch {
+	case t.Path != "" && t.URL+t.Bucket+t.Prefix+t.Region+t.KeyID+string(t.Secret) != "":
+		return bad("path is that of a directory, and the rest that of a bucket: expected only one of them")
+	case t.Path != "" && (!path.IsAbs(t.Path) || path.Clean(t.Path) != t.Path || t.Path == "/"):
+		return bad("path %q: expected that of a directory from the root, such as /srv/backup", Clip(t.Path))
+	case t.Path == "" && (t.URL == "" || t.Bucket == "" || t.KeyID == "" || t.Secret == ""):
+		return bad("expected a path, or the url, bucket, key_id and secret of an S3 server")
+	case t.Recipient == "" && t.Identity != "":
+		return bad("there is an identity, and no recipient: expected the public key for which the target is encrypted, too")
+	}
+	if t.Path == "" {
+		u, err := url.Parse(t.URL)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
+			return bad("url %q: expected the address of an S3 server, such as https://s3.example.org", Clip(t.URL))
+		}
+		if strings.HasPrefix(t.Prefix, "/") || slices.Contains(strings.Split(t.Prefix, "/"), "..") {
+			return bad("prefix %q: expected one that begins without a slash, such as seedbed/", Clip(t.Prefix))
+		}
+	}
+	if t.Node != "" {
+		if err := CheckName("node", t.Node); err != nil {
+			return err
+		}
+	}
+	for _, command := range slices.Concat(t.Before, t.After) {
+		if strings.TrimSpace(command) == "" || len(command) > maxTargetText || strings.ContainsFunc(command, unicode.IsControl) {
+			return bad("command %q: expected a program with its arguments, such as mount /srv/backup", Clip(command))
+		}
+	}
+	if len(t.Before) > maxTargetCommands || len(t.After) > maxTargetCommands {
+		return bad("there are too many commands: expected at most %d before and after", maxTargetCommands)
+	}
+	return t.Keep.Check()
+}
+
+// Retention says which backups of an instance are kept: the newest ones, and the newest of each of the last days, weeks and months that
+// have any. A backup is kept if one of the rules keeps it. The zero value keeps all.
+type Retention struct {
+	Last    int `json:"last,omitempty"`
+	Daily   int `json:"daily,omitempty"`
+	Weekly  int `json:"weekly,omitempty"`
+	Monthly int `json:"monthly,omitempty"`
+}
+
+// Check returns ErrInvalid for a number that is out of range.
+func (r Retention) Check() error {
+	for _, n := range []int{r.Last, r.Daily, r.Weekly, r.Monthly} {
+		if n < 0 || n > maxKept {
+			return Errorf(ErrInvalid, "keep %d: expected 0 to %d", n, maxKept)
+		}
+	}
+	return nil
+}
+
+// String returns the rules as text; empty for the zero value.
+func (r Retention) String() string {
+	var all []string
+	for _, one := range []struct {
+		n    int
+		what string
+	}{{r.Last, "last"}, {r.Daily, "daily"}, {r.Weekly, "weekly"}, {r.Monthly, "monthly"}} {
+		if one.n > 0 {
+			all = append(all, fmt.Sprintf("%d %s", one.n, one.what))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// Kept returns for each of the times at which backups of one instance were made whether it is kept. Days, weeks and months are those of UTC.
+func (r Retention) Kept(made []time.Time) []bool {
+	kept, order := make([]bool, len(made)), make([]int, len(made))
+	for i := range made {
+		order[i], kept[i] = i, r == Retention{}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return made[b].Compare(made[a]) })
+	for _, rule := range []struct {
+		n  int
+		of func(i int) string
+	}{
+		{r.Last, strconv.Itoa},
+		{r.Daily, func(i int) string { return made[i].UTC().Format(time.DateOnly) }},
+		{r.Weekly, func(i int) string { y, w := made[i].UTC().ISOWeek(); return fmt.Sprint(y, "/", w) }},
+		{r.Monthly, func(i int) string { return made[i].UTC().Format("2006-01") }},
+	} {
+		last, left := "", rule.n
+		for _, i := range order {
+			if period := rule.of(i); left > 0 && period != last {
+				kept[i], last = true, period
+				left--
+			}
+		}
+	}
+	return kept
+}
+
+// BackupIDOf returns the ID of a backup that a job makes, which was asked for at that time. IDs sort by time.
+func BackupIDOf(job JobID, at time.Time) BackupID {
+	return BackupID(at.UTC().Format("20060102T150405Z") + "-" + job.Short())
+}
+
+// BackupSnapshot names the snapshot of the volumes that a backup in a target is read from. The next one may be read by what has changed
+// since.
+func BackupSnapshot(target string, backup BackupID) string {
+	return BackupSnapshots(target) + string(backup)
+}
+
+// BackupSnapshots is what the names of the snapshots for the backups in a target begin with.
+func BackupSnapshots(target string) string { return "backup-" + target + "-" }
+
+// BackupJob is the input of a job that makes a backup.
+type BackupJob struct {
+	Target string `json:"target"`
+	// Backup is the ID of the backup.
+	Backup BackupID `json:"backup"`
+	// Full reads the volumes as a whole, whatever has changed.
+	Full bool `json:"full,omitempty"`
+}
+
+// BackupWork is the input of a job that verifies or removes backups.
+type BackupWork struct {
+	Target  string      `json:"target"`
+	Backups []BackupKey `json:"backups"`
+}
+
+// BackupRestore is the input of a job that makes an instance of a backup.
+type BackupRestore struct {
+	Target string    `json:"target"`
+	Backup BackupKey `json:"backup"`
+}
+
+// BackupRestoreRequest asks for an instance that is made of a backup.
+type BackupRestoreRequest struct {
+	// Name is the name of the new instance.
+	Name string `json:"name"`
+	// Networks and Pools map those of the backup to those that take their place; what is not in them keeps its name.
+	Networks map[string]string `json:"networks,omitempty"`
+	Pools    map[string]string `json:"pools,omitempty"`
+	// KeepMACs keeps the MAC addresses, which nothing else may have.
+	KeepMACs bool `json:"keep_macs,omitempty"`
+	// Off leaves the instance off.
+	Off bool `json:"off,omitempty"`
+	// Node is the node for it; empty leaves the choice to the placement.
+	Node string `json:"node,omitempty"`
+}
+
+// BackupConfig is the configuration of an instance in the manifest of its backup, as far as another instance can have it.
+type BackupConfig struct {
+	VCPUs      int               `json:"vcpus"`
+	Memory     Bytes             `json:"memory"`
+	System     System            `json:"system"`
+	Profile    string            `json:"profile,omitempty"`
+	Image      string            `json:"image,omitempty"`
+	Datasource Datasource        `json:"datasource"`
+	Metadata   MetadataOptions   `json:"metadata"`
+	UserData   []byte            `json:"user_data,omitempty"`
+	VendorData []byte            `json:"vendor_data,omitempty"`
+	SSHKeys    []string          `json:"ssh_keys,omitempty"`
+	Tags       map[string]string `json:"tags,omitempty"`
+	Notes      string            `json:"notes,omitempty"`
+	NICs       []NIC             `json:"nics"`
+	// Volumes are its disks, in the order of those of the backup.
+	Volumes []Volume `json:"volumes"`
+}
+
+// BackupConfigOf returns the configuration of an instance that firmware starts.
+func BackupConfigOf(i Instance, firmware Firmware) BackupConfig {
+	c := BackupConfig{VCPUs: i.VCPUs, Memory: i.Memory, System: i.System, Profile: i.Profile, Image: i.Image, Datasource: i.Datasource,
+		Metadata: i.Metadata, UserData: i.UserData, VendorData: i.VendorData, SSHKeys: i.SSHKeys, Tags: i.Tags, Notes: i.Notes,
+		NICs: i.NICs, Volumes: i.Volumes}
+	c.System.Firmware = firmware
+	return c
+}
+
+// BackupSchedule says when backups of instances are made by themselves.
+type BackupSchedule struct {
+	// Name is the qualified name: see Qualified. The instances are those of its project.
+	Name    string `json:"name"`
+	Project string `json:"project"`
+	Target  string `json:"target"`
+	// Cron is when: five fields of cron(5), in UTC.
+	Cron string `json:"cron"`
+	// Profile and Tag choose the instances: those made from that profile, and those with that tag, which is KEY or KEY=VALUE. One of them
+	// is set.
+	Profile string `json:"profile,omitempty"`
+	Tag     string `json:"tag,omitempty"`
+	// Revision and Created are set by the server.
+	Revision int64     `json:"revision"`
+	Created  time.Time `json:"created"`
+}
+
+// Takes reports whether the schedule makes backups of that instance.
+func (s BackupSchedule) Takes(i Instance) bool {
+	if i.Project != s.Project || i.State != InstanceRunning && i.State != InstanceStopped {
+		return false
+	}
+	if s.Profile != "" {
+		return i.Profile == s.Profile
+	}
+	key, value, exact := strings.Cut(s.Tag, "=")
+	v, has := i.Tags[key]
+	return has && (!exact || v == value)
+}
+
+// Check returns ErrInvalid for a schedule that is not valid, apart from its cron fields.
+func (s BackupSchedule) Check() error {
+	if err := CheckQualified("backup schedule", s.Project, s.Name); err != nil {
+		return err
+	}
+	if err := CheckTargetName(s.Target); err != nil {
+		return err
+	}
+	switch {
+	case (s.Profile == "") == (s.Tag == ""):
+		return Errorf(ErrInvalid, "backup schedule %q: expected a profile or a tag, and not both", s.Name)
+	case len(s.Tag) > maxTargetText:
+		return Errorf(ErrInvalid, "backup schedule %q: the tag is too long: expected at most %d characters", s.Name, maxTargetText)
+	case s.Profile != "":
+		return CheckQualifiedName("profile", s.Profile)
+	}
+	return nil
+}

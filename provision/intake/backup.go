@@ -1,0 +1,318 @@
+package intake
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"seedbed"
+	"seedbed/provision/placement"
+)
+
+// Backups reaches the targets of backups through workers.
+type Backups interface {
+	// TargetNode returns the node through which a target is reached: its own, or any that answers.
+	TargetNode(t seedbed.BackupTarget) (string, error)
+	// BackupManifest returns the manifest of a backup in a target.
+	BackupManifest(ctx context.Context, t seedbed.BackupTarget, key seedbed.BackupKey) (seedbed.BackupManifest, error)
+}
+
+// backUp accepts a request to copy the volumes of an instance to a target. Errors: ErrInvalid for a wrong parameter, ErrNotFound for a target
+// or an instance that does not exist, ErrConflict for an instance that the target's node is not the node of, or one that runs in a pool
+// where a snapshot needs it to be off, and otherwise those of Flatten.
+func (in *Intake) backUp(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
+	job, err := in.onBackup(ctx, req)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Delivery: delivery})
+}
+
+// onBackup returns the job of a request to make a backup. It writes nothing.
+func (in *Intake) onBackup(ctx context.Context, req seedbed.Request) (job seedbed.Job, err error) {
+	spec, err := backupParams(req.Params)
+	if err != nil {
+		return job, err
+	}
+	target, err := in.store.BackupTarget(ctx, spec.Target)
+	if err != nil {
+		return job, err
+	}
+	req.Params = nil
+	inst, err := in.existing(ctx, req)
+	if err != nil {
+		return job, err
+	}
+	if target.Node != "" && target.Node != inst.Node {
+		err := seedbed.Errorf(seedbed.ErrConflict, "backup target %q is only reached by node %s, and instance %q is on node %s", target.Name,
+			target.Node, inst.Name, inst.Node)
+		if seedbed.IsTenant(ctx) {
+			err = seedbed.Errorf(seedbed.ErrConflict, "backup target %q is not reached where instance %q is: choose another one", target.Name, inst.Name)
+		}
+		return job, err
+	}
+	job = jobOn(inst, seedbed.JobBackup, req.JobOptions)
+	spec.Backup = seedbed.BackupIDOf(job.ID, time.Now())
+	if err := in.snapshotable(ctx, inst, seedbed.BackupSnapshot(spec.Target, spec.Backup)); err != nil {
+		return job, err
+	}
+	if job.Spec, err = json.Marshal(spec); err != nil {
+		return job, fmt.Errorf("encode the backup of %s: %w", inst.Name, err)
+	}
+	return job, nil
+}
+
+// backupParams parses the parameters of a request to make a backup.
+func backupParams(params map[string]any) (spec seedbed.BackupJob, err error) {
+	rest := maps.Clone(params)
+	target, ok := rest["target"].(string)
+	if delete(rest, "target"); !ok {
+		return spec, seedbed.Errorf(seedbed.ErrInvalid, "param target is missing, or is not a string: expected the name of a backup target")
+	}
+	spec.Target = target
+	if full, given := rest["full"]; given {
+		if spec.Full, ok = full.(bool); !ok {
+			return spec, seedbed.Errorf(seedbed.ErrInvalid, "param full: expected true or false")
+		}
+		delete(rest, "full")
+	}
+	if len(rest) > 0 {
+		return spec, seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: action %s accepts target and full",
+			seedbed.Clip(slices.Sorted(maps.Keys(rest))[0]), seedbed.DoBackup)
+	}
+	return spec, seedbed.CheckTargetName(target)
+}
+
+// planBackup returns what a backup would do, and why it would not be accepted.
+func (in *Intake) planBackup(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
+	p := seedbed.Plan{Project: req.Project, Name: req.Name, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
+	p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobBackup})
+	inst, err := in.store.InstanceByName(ctx, p.FullName())
+	if err != nil {
+		return p, note(&p, err)
+	}
+	p.Profile, p.Image, p.Node, p.VCPUs, p.Memory, p.Volumes = inst.Profile, inst.Image, inst.Node, inst.VCPUs, inst.Memory, inst.Volumes
+	if seedbed.IsTenant(ctx) {
+		p.Node = ""
+	}
+	if inst.State != seedbed.InstanceRunning && inst.State != seedbed.InstanceStopped {
+		p.Problems = append(p.Problems, fmt.Sprintf("instance %q is %s: it must be running or stopped", inst.Name, inst.State))
+	}
+	for _, v := range inst.Attached {
+		p.Notes = append(p.Notes, "volume "+v.Name+", which is attached, is left out")
+	}
+	_, err = in.onBackup(ctx, req)
+	return p, note(&p, err)
+}
+
+// RestoreBackup accepts a request to make an instance of a project of a backup. Errors: ErrNotFound for a target or a backup that does not
+// exist, ErrInvalid for a network or pool that does not exist here, and otherwise those of a create.
+func (in *Intake) RestoreBackup(
+	ctx context.Context, project string, of seedbed.BackupRestore, req seedbed.BackupRestoreRequest, o seedbed.JobOptions,
+) (receipt seedbed.Receipt, err error) {
+	if o, err = in.resolve(ctx, project, o); err != nil {
+		return receipt, err
+	}
+	r, err := in.restored(ctx, project, of, req)
+	if err != nil {
+		return receipt, err
+	}
+	reservation, err := in.placer.Choose(ctx, r.demand)
+	if err != nil {
+		return receipt, unplaced(ctx, err)
+	}
+	defer func() { reservation.Settle(err == nil) }()
+	warnings, err := in.room(ctx, reservation.Node, r.demand.Sizes, true)
+	if err != nil {
+		return receipt, err
+	}
+	r.inst.Node = reservation.Node
+	spec, err := json.Marshal(of)
+	if err != nil {
+		return receipt, fmt.Errorf("encode the restore of %s: %w", req.Name, err)
+	}
+	for draw := 1; ; draw++ {
+		job := jobOn(r.inst, seedbed.JobBackupRestore, o)
+		job.Spec = spec
+		receipt, err = in.acceptNew(ctx, seedbed.Acceptance{Job: job, Instance: &r.inst, Warnings: append(r.notes, warnings...)})
+		if !errors.Is(err, seedbed.ErrExists) || draw == macDraws || len(r.drawn) == 0 {
+			return receipt, err
+		}
+		if _, nameErr := in.store.InstanceByName(ctx, seedbed.Named(project, req.Name)); !errors.Is(nameErr, seedbed.ErrNotFound) {
+			return receipt, err // the name is taken, not the address
+		}
+		for _, i := range r.drawn {
+			r.inst.NICs[i].MAC = in.macs.another()
+		}
+	}
+}
+
+// PlanRestoreBackup returns what RestoreBackup would make, and why it would not be accepted. It writes nothing.
+func (in *Intake) PlanRestoreBackup(
+	ctx context.Context, project string, of seedbed.BackupRestore, req seedbed.BackupRestoreRequest,
+) (seedbed.Plan, error) {
+	p := seedbed.Plan{Project: project, Name: req.Name, Node: req.Node, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{},
+		Stages: in.stages(&seedbed.Job{Kind: seedbed.JobBackupRestore})}
+	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil || len(p.Problems) > 0 {
+		return p, err
+	}
+	if err := in.planName(ctx, &p); err != nil {
+		return p, err
+	}
+	r, err := in.restored(ctx, project, of, req)
+	if err != nil {
+		return p, note(&p, err)
+	}
+	inst := r.inst
+	p.Profile, p.VCPUs, p.Memory, p.Volumes, p.Ready = inst.Profile, inst.VCPUs, inst.Memory, slices.Clone(inst.Volumes), inst.Ready
+	for i := range p.Volumes {
+		p.Volumes[i].Name = "" // it contains an ID that is not drawn yet
+	}
+	p.Notes = append(r.notes, drawnVolumes)
+	if len(r.drawn) > 0 {
+		p.Notes = append(p.Notes, drawnMACs)
+	}
+	node, all, err := in.placer.Explain(ctx, r.demand)
+	p.Node, p.Placement = node, all
+	if err := note(&p, unplaced(ctx, err)); err != nil {
+		return p, err
+	}
+	err = errors.Join(in.planNICs(ctx, &p, inst.NICs, func(nic int) bool { return slices.Contains(r.drawn, nic) }),
+		in.planRoom(ctx, &p, r.demand.Sizes))
+	if seedbed.IsTenant(ctx) {
+		p.Node, p.Placement = "", nil
+	}
+	return p, err
+}
+
+// restored is the instance that is to be made of a backup.
+type restored struct {
+	inst   seedbed.Instance
+	drawn  []int // the NICs whose random MACs may be replaced
+	demand placement.Demand
+	notes  []string
+}
+
+func (in *Intake) restored(
+	ctx context.Context, project string, of seedbed.BackupRestore, req seedbed.BackupRestoreRequest,
+) (r restored, err error) {
+	if err := seedbed.CheckInstanceName(req.Name); err != nil {
+		return r, err
+	}
+	if seedbed.IsTenant(ctx) && req.Node != "" {
+		return r, seedbed.Errorf(seedbed.ErrForbidden, "a node is chosen from the default project only: expected none")
+	}
+	target, err := in.store.BackupTarget(ctx, of.Target)
+	if err != nil {
+		return r, err
+	}
+	if target.Node != "" && req.Node != "" && target.Node != req.Node {
+		return r, seedbed.Errorf(seedbed.ErrInvalid, "backup target %q is only reached by node %s: expected that node, or none", target.Name,
+			target.Node)
+	}
+	m, err := in.serving.Backups.BackupManifest(ctx, target, of.Backup)
+	if err != nil {
+		return r, err
+	}
+	var c seedbed.BackupConfig
+	if err := json.Unmarshal(m.Config, &c); err != nil || len(c.Volumes) != len(m.Disks) || len(m.Disks) == 0 {
+		return r, seedbed.Errorf(seedbed.ErrInvalid, "backup %s has no configuration that this release knows: a newer one may have made it",
+			of.Backup.Backup)
+	}
+	r.inst = seedbed.Instance{
+		ID: c.Datasource.NewInstanceID(), Project: project, Name: req.Name, State: seedbed.InstanceProvisioning, VCPUs: c.VCPUs, Memory: c.Memory,
+		Ready: seedbed.ReadyStarted, Held: req.Off, Follow: seedbed.FollowPinned, System: c.System, UserData: c.UserData,
+		VendorData: c.VendorData, SSHKeys: c.SSHKeys, Datasource: c.Datasource, Metadata: c.Metadata.WithDefaults(seedbed.MetadataOptions{}),
+		Tags: c.Tags, Notes: c.Notes,
+	}
+	// Where an instance may be is not the same in another installation, or later.
+	r.inst.System.NodeLimit, r.inst.System.NodeSelector, r.inst.System.VNCBind = nil, "", ""
+	if err := cmp.Or(seedbed.CheckVCPUs(c.VCPUs), seedbed.CheckMemory(c.Memory), seedbed.CheckTags(c.Tags)); err != nil {
+		return r, fmt.Errorf("backup %s: %w", of.Backup.Backup, err)
+	}
+	if r.inst.NICs, r.drawn, err = in.restoredNICs(ctx, project, c, req, &r.notes); err != nil {
+		return r, err
+	}
+	for i, d := range m.Disks {
+		pool := cmp.Or(req.Pools[c.Volumes[i].Pool], c.Volumes[i].Pool)
+		if err := in.poolKnown(ctx, pool); err != nil {
+			return r, seedbed.Errorf(seedbed.ErrInvalid, "pool %q of the backup does not exist here: say which one takes its place (--pool %s=POOL)",
+				seedbed.Clip(pool), seedbed.Clip(pool))
+		}
+		r.inst.Volumes = append(r.inst.Volumes,
+			seedbed.Volume{Pool: pool, Name: fmt.Sprintf("%s-%d", r.inst.ID, i), Index: i, Size: d.Size})
+	}
+	r.demand, err = in.demands(ctx, r.inst, nil, r.inst.Volumes, cmp.Or(req.Node, target.Node))
+	return r, err
+}
+
+// restoredNICs returns the NICs of an instance that is made of a backup, and notes what they do not have of those of the backup.
+func (in *Intake) restoredNICs(
+	ctx context.Context, project string, c seedbed.BackupConfig, req seedbed.BackupRestoreRequest, notes *[]string,
+) ([]seedbed.NIC, []int, error) {
+	var asked []seedbed.NICRequest
+	for _, old := range c.NICs {
+		n := seedbed.NICRequest{BandwidthIn: old.BandwidthIn, BandwidthOut: old.BandwidthOut}
+		if req.KeepMACs {
+			n.MAC = old.MAC
+		}
+		name := cmp.Or(req.Networks[old.Network], old.Network)
+		var err error
+		if n.Network, err = in.networkKnown(ctx, project, name); err != nil {
+			if errors.Is(err, seedbed.ErrInvalid) {
+				err = seedbed.Errorf(seedbed.ErrInvalid, "NIC %d of the backup: %s; say which one takes its place (--network %s=NETWORK)", old.Index, err,
+					seedbed.Clip(old.Network))
+			}
+			return nil, nil, err
+		}
+		for _, g := range old.Groups {
+			name := seedbed.ShortName(g)
+			_, err := in.store.SecurityGroup(ctx, seedbed.Qualified(project, name))
+			switch {
+			case err == nil || name == seedbed.OpenGroup:
+				n.Groups = append(n.Groups, name)
+			case errors.Is(err, seedbed.ErrNotFound):
+				*notes = append(*notes, fmt.Sprintf("NIC %d is not in security group %s, which does not exist here", old.Index, name))
+			default:
+				return nil, nil, err
+			}
+		}
+		asked = append(asked, n)
+	}
+	return in.describedNICs(ctx, tailored{}, project, asked)
+}
+
+// VerifyBackups accepts a request to read backups as a whole.
+func (in *Intake) VerifyBackups(ctx context.Context, project string, work seedbed.BackupWork, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	return in.onTarget(ctx, seedbed.JobBackupVerify, project, work, o)
+}
+
+// RemoveBackups accepts a request to remove backups, and what no other backup in the target needs.
+func (in *Intake) RemoveBackups(ctx context.Context, project string, work seedbed.BackupWork, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	return in.onTarget(ctx, seedbed.JobBackupRemove, project, work, o)
+}
+
+func (in *Intake) onTarget(
+	ctx context.Context, kind seedbed.JobKind, project string, work seedbed.BackupWork, o seedbed.JobOptions,
+) (r seedbed.Receipt, err error) {
+	if o, err = in.resolve(ctx, project, o); err != nil {
+		return r, err
+	}
+	target, err := in.store.BackupTarget(ctx, work.Target)
+	if err != nil {
+		return r, err
+	}
+	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, State: seedbed.JobQueued, Project: project, Subject: target.Name, JobOptions: o}
+	if job.Node, err = in.serving.Backups.TargetNode(target); err != nil {
+		return r, err
+	}
+	if job.Spec, err = json.Marshal(work); err != nil {
+		return r, fmt.Errorf("encode the work on %s: %w", target.Name, err)
+	}
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
+}

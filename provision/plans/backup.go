@@ -1,0 +1,385 @@
+package plans
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"seedbed"
+	"seedbed/provision/effects"
+	"seedbed/provision/engine"
+)
+
+// backupPlan copies the disks of an instance to a target, as they are at one moment. The backup exists once its manifest is written, which
+// comes last.
+func (t *task) backupPlan() engine.Plan {
+	return engine.Plan{Stages: []engine.Stage{
+		{Name: "snapshot", Run: t.snapshotBackup, Undo: t.dropBackupSnapshots},
+		{Name: "back-up", Run: t.backUp, Undo: t.unmakeBackup},
+		{Name: "delete-snapshot", Run: t.tidySnapshots, Final: true},
+	}}
+}
+
+// backupRestorePlan makes an instance whose disks have the content of a backup.
+func (t *task) backupRestorePlan() engine.Plan {
+	stages := t.definedStages()
+	stages[0] = engine.Stage{Name: "restore", Run: t.restoreBackup, Undo: t.undoVolumes, Made: t.madeVolumes}
+	stages[1].Run = t.defineRestored
+	return engine.Plan{Stages: stages, Broken: seedbed.InstanceFailed}
+}
+
+// backupVerifyPlan reads backups as a whole. It changes nothing.
+func (t *task) backupVerifyPlan() engine.Plan {
+	return engine.Plan{Stages: []engine.Stage{{Name: "verify-backup", Run: t.verifyBackups}}}
+}
+
+// backupRemovePlan removes backups, and then what no backup in the target needs.
+func (t *task) backupRemovePlan() engine.Plan {
+	return engine.Plan{Stages: []engine.Stage{
+		{Name: "remove-backup", Run: t.removeBackups},
+		{Name: "sweep-backups", Run: t.sweepBackups},
+	}}
+}
+
+// place decodes the job's input into spec and returns the place of the target that name chooses of it.
+func (t *task) backupPlace(ctx context.Context, spec any, name *string) (place seedbed.BackupPlace, err error) {
+	if err := json.Unmarshal(t.Job.Spec, spec); err != nil {
+		return place, fmt.Errorf("read the job's input: %w", err)
+	}
+	target, err := t.store.BackupTarget(ctx, *name)
+	if err != nil {
+		return place, engine.FromStore(err)
+	}
+	return target.Place(), nil
+}
+
+// backup returns the input of a backup job, the place that it writes to, and its instance.
+func (t *task) backup(ctx context.Context) (job seedbed.BackupJob, place seedbed.BackupPlace, inst seedbed.Instance, err error) {
+	if place, err = t.backupPlace(ctx, &job, &job.Target); err == nil {
+		inst, err = t.Instance(ctx)
+	}
+	return job, place, inst, err
+}
+
+// backupSnapshot returns the name of the snapshot that the job's backup is read from.
+func (t *task) backupSnapshot() (string, error) {
+	var job seedbed.BackupJob
+	if err := json.Unmarshal(t.Job.Spec, &job); err != nil {
+		return "", fmt.Errorf("read the job's input: %w", err)
+	}
+	return seedbed.BackupSnapshot(job.Target, job.Backup), nil
+}
+
+func (t *task) snapshotBackup(ctx context.Context) error {
+	if err := t.leavesOut(ctx, "in the backup"); err != nil {
+		return err
+	}
+	name, err := t.backupSnapshot()
+	if err != nil {
+		return err
+	}
+	return t.eachNamed(ctx, name, "snapshot %s of volume %s is taken", t.take)
+}
+
+func (t *task) dropBackupSnapshots(ctx context.Context) error {
+	name, err := t.backupSnapshot()
+	if err != nil {
+		return err
+	}
+	return t.eachNamed(ctx, name, "snapshot %s of volume %s is removed", t.drop)
+}
+
+// backUp writes each volume, and then the manifest. A second call finds what the first one has written in the place.
+func (t *task) backUp(ctx context.Context) error {
+	job, place, inst, err := t.backup(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := effects.ListBackups.Ask(ctx, t.Worker(), effects.BackupSelection{Place: place, Instance: inst.ID})
+	if err != nil {
+		return fmt.Errorf("target %s: %w", job.Target, err)
+	}
+	manifest := seedbed.BackupManifest{Node: t.Node(), BackupHead: seedbed.BackupHead{
+		BackupKey: seedbed.BackupKey{Instance: inst.ID, Backup: job.Backup}, Name: inst.Name, Project: inst.Project}}
+	var total, done seedbed.Bytes
+	for _, v := range inst.Volumes {
+		total += v.Size
+	}
+	report := t.percent("backing up")
+	for i, v := range inst.Volumes {
+		spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: seedbed.BackupSnapshot(job.Target, job.Backup)}
+		order := effects.VolumeBackup{Of: spec, Place: place, Key: seedbed.BackupDiskKey{BackupKey: manifest.BackupKey, Disk: i}}
+		taken, err := t.baseOf(ctx, &order, job, before)
+		if err != nil {
+			return fmt.Errorf("volume %s of pool %s: %w", v.Name, v.Pool, err)
+		}
+		if i == 0 {
+			manifest.Time = taken.Created
+		}
+		var disk seedbed.BackupDisk
+		err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+			disk, err = effects.BackupVolume.Do(ctx, t.Worker(), call, order, effects.OnProgress(func(p seedbed.Progress) {
+				report(seedbed.Progress{Done: done + p.Done, Total: total})
+			}))
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("back up volume %s of pool %s to target %s: %w", v.Name, v.Pool, job.Target, err)
+		}
+		done += v.Size
+		manifest.Disks, manifest.Size, manifest.Stored = append(manifest.Disks, disk), manifest.Size+disk.Size, manifest.Stored+disk.Stored
+		t.Event("info", seedbed.Progress{Done: done, Total: total}.Percent(), "volume %s is backed up: %s of %s read, %d of %d chunks new (%s)",
+			v.Name, disk.Read, disk.Size, disk.New, disk.Chunks, disk.Stored)
+	}
+	if err := t.describe(ctx, &manifest, inst); err != nil {
+		return err
+	}
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.WriteManifest.Do(ctx, t.Worker(), call, effects.NewManifest{Place: place, Manifest: manifest})
+	})
+	if err != nil {
+		return fmt.Errorf("write the manifest to target %s: %w", job.Target, err)
+	}
+	t.Event("info", 100, "backup %s is in target %s", job.Backup, job.Target)
+	return nil
+}
+
+// baseOf has a volume be read by what has changed since the newest backup of it in the target whose snapshot it still has. It returns the
+// snapshot that is read.
+func (t *task) baseOf(
+	ctx context.Context, order *effects.VolumeBackup, job seedbed.BackupJob, before seedbed.BackupList,
+) (taken seedbed.SnapshotInfo, err error) {
+	of := order.Of
+	all, err := effects.Snapshots.Ask(ctx, t.Worker(), effects.VolumeRef{Pool: of.Pool, Name: of.Volume, Instance: of.Instance})
+	if err != nil {
+		return taken, err
+	}
+	has := func(name string) int {
+		return slices.IndexFunc(all, func(s seedbed.SnapshotInfo) bool { return s.Name == name })
+	}
+	if at := has(of.Name); at >= 0 {
+		taken = all[at]
+	}
+	for _, b := range slices.Backward(before.Backups) {
+		base := seedbed.BackupSnapshot(job.Target, b.Backup)
+		if job.Full || b.Backup == job.Backup || has(base) < 0 {
+			continue
+		}
+		order.Base, order.BaseKey = base, &seedbed.BackupDiskKey{BackupKey: b.BackupKey, Disk: order.Key.Disk}
+		break
+	}
+	return taken, nil
+}
+
+// describe adds to a manifest what the instance is.
+func (t *task) describe(ctx context.Context, m *seedbed.BackupManifest, inst seedbed.Instance) (err error) {
+	if m.Installation, err = t.store.Installation(ctx); err != nil {
+		return engine.FromStore(err)
+	}
+	firmware := inst.System.Firmware
+	if firmware == "" && inst.Image != "" {
+		image, err := t.store.Image(ctx, inst.Image)
+		if err != nil && !errors.Is(err, seedbed.ErrNotFound) {
+			return fmt.Errorf("image %s: %w", inst.Image, engine.FromStore(err))
+		}
+		firmware = image.Firmware
+	}
+	switch _, err := t.store.ScriptDomain(ctx, inst.ID); {
+	case err == nil:
+		t.Event("warn", t.Progress(), "a script made the definition of domain %s, which is not in the backup: a restored instance has an ordinary one",
+			inst.Name)
+	case !errors.Is(err, seedbed.ErrNotFound):
+		return engine.FromStore(err)
+	}
+	if m.Config, err = json.Marshal(seedbed.BackupConfigOf(inst, firmware)); err != nil {
+		return fmt.Errorf("encode the configuration of %s: %w", inst.Name, err)
+	}
+	return nil
+}
+
+// unmakeBackup removes what the job has written, apart from chunks, which the next sweep removes.
+func (t *task) unmakeBackup(ctx context.Context) error {
+	job, place, inst, err := t.backup(ctx)
+	if errors.Is(err, seedbed.ErrNotFound) { // the target was removed in the meantime
+		t.Event("warn", t.Progress(), "%s: what the job has written there stays", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return t.removeBackup(ctx, job.Target, effects.BackupRef{Place: place, Key: seedbed.BackupKey{Instance: inst.ID, Backup: job.Backup}})
+}
+
+func (t *task) removeBackup(ctx context.Context, target string, b effects.BackupRef) error {
+	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.RemoveBackup.Do(ctx, t.Worker(), call, b)
+	})
+	if err != nil {
+		return fmt.Errorf("remove backup %s from target %s: %w", b.Key.Backup, target, err)
+	}
+	t.Event("info", t.Progress(), "backup %s is not in target %s any more", b.Key.Backup, target)
+	return nil
+}
+
+// tidySnapshots removes the snapshots for earlier backups in the target. The one of this job stays if the next backup can be read by what
+// has changed since, as in a Ceph pool.
+func (t *task) tidySnapshots(ctx context.Context) error {
+	job, _, inst, err := t.backup(ctx)
+	if err != nil && !errors.Is(err, seedbed.ErrNotFound) {
+		return err
+	}
+	if err != nil { // the target was removed in the meantime
+		return t.dropBackupSnapshots(ctx)
+	}
+	for _, v := range inst.Volumes {
+		ref := effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: inst.ID}
+		info, err := effects.Volume.Ask(ctx, t.Worker(), ref)
+		if err != nil {
+			return fmt.Errorf("volume %s of pool %s: %w", v.Name, v.Pool, err)
+		}
+		all, err := effects.Snapshots.Ask(ctx, t.Worker(), ref)
+		if err != nil {
+			return fmt.Errorf("volume %s of pool %s: %w", v.Name, v.Pool, err)
+		}
+		for _, s := range all {
+			own := s.Name == seedbed.BackupSnapshot(job.Target, job.Backup)
+			if !strings.HasPrefix(s.Name, seedbed.BackupSnapshots(job.Target)) || own && info.Disk.Type == "rbd" {
+				continue
+			}
+			spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: s.Name}
+			err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+				return effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: s.Job})
+			})
+			if err != nil {
+				return fmt.Errorf("remove snapshot %s of volume %s: %w", s.Name, v.Name, err)
+			}
+			t.Event("info", t.Progress(), "snapshot %s of volume %s is removed", s.Name, v.Name)
+		}
+	}
+	return nil
+}
+
+// restoreBackup makes the volumes of the instance with the content of the backup's disks.
+func (t *task) restoreBackup(ctx context.Context) error {
+	var job seedbed.BackupRestore
+	place, err := t.backupPlace(ctx, &job, &job.Target)
+	if err != nil {
+		return err
+	}
+	inst, err := t.Instance(ctx)
+	if err != nil {
+		return err
+	}
+	m, err := effects.ReadManifest.Ask(ctx, t.Worker(), effects.BackupRef{Place: place, Key: job.Backup})
+	if err != nil {
+		return fmt.Errorf("backup %s in target %s: %w", job.Backup.Backup, job.Target, err)
+	}
+	if len(m.Disks) != len(inst.Volumes) {
+		return seedbed.Errorf(seedbed.ErrConflict, "backup %s has %d disks, and had %d when the job was accepted", job.Backup.Backup, len(m.Disks),
+			len(inst.Volumes))
+	}
+	var done seedbed.Bytes
+	report := t.percent("restoring")
+	for i, v := range inst.Volumes {
+		order := effects.BackupRestore{Volume: volumeOf(inst, v), Place: place, Index: m.Disks[i].Index,
+			Key: seedbed.BackupDiskKey{BackupKey: job.Backup, Disk: m.Disks[i].Disk}}
+		var info seedbed.VolumeInfo
+		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+			info, err = effects.RestoreBackup.Do(ctx, t.Worker(), call, order, effects.OnProgress(func(p seedbed.Progress) {
+				report(seedbed.Progress{Done: done + p.Done, Total: m.Size})
+			}))
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("restore volume %s of pool %s: %w", v.Name, v.Pool, err)
+		}
+		done += v.Size
+		t.Event("info", seedbed.Progress{Done: done, Total: m.Size}.Percent(), "volume %s is restored (%s in pool %s)", v.Name, info.Size, v.Pool)
+	}
+	return nil
+}
+
+// defineRestored defines the domain with the volumes that were restored.
+func (t *task) defineRestored(ctx context.Context) error {
+	inst, err := t.Instance(ctx)
+	if err != nil {
+		return err
+	}
+	disks := make([]seedbed.Disk, len(inst.Volumes))
+	for i, v := range inst.Volumes {
+		info, err := effects.Volume.Ask(ctx, t.Worker(), effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: inst.ID})
+		if err != nil {
+			return fmt.Errorf("volume %s of pool %s: %w", v.Name, v.Pool, err)
+		}
+		disks[i] = info.Disk
+	}
+	return t.define(ctx, inst, disks, nil)
+}
+
+func (t *task) verifyBackups(ctx context.Context) error {
+	var job seedbed.BackupWork
+	place, err := t.backupPlace(ctx, &job, &job.Target)
+	if err != nil {
+		return err
+	}
+	var found seedbed.BackupCheck
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+		found, err = effects.VerifyBackup.Do(ctx, t.Worker(), call, effects.BackupSelection{Place: place, Keys: job.Backups},
+			effects.OnProgress(t.percent("reading")))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("verify in target %s: %w", job.Target, err)
+	}
+	for _, p := range found.Problems {
+		t.Event("error", t.Progress(), "backup %s: %s", p.Backup, p.Problem)
+	}
+	if n := len(found.Problems); n > 0 {
+		return seedbed.Errorf(seedbed.ErrConflict, "damaged or missing: %d, first in backup %s: %s", n, found.Problems[0].Backup,
+			found.Problems[0].Problem)
+	}
+	t.Event("info", 100, "%d backup(s) are whole: %d chunks, %s read", found.Backups, found.Chunks, found.Read)
+	return nil
+}
+
+func (t *task) removeBackups(ctx context.Context) error {
+	var job seedbed.BackupWork
+	place, err := t.backupPlace(ctx, &job, &job.Target)
+	if err != nil {
+		return err
+	}
+	for _, key := range job.Backups {
+		if err := t.removeBackup(ctx, job.Target, effects.BackupRef{Place: place, Key: key}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *task) sweepBackups(ctx context.Context) error {
+	var job seedbed.BackupWork
+	place, err := t.backupPlace(ctx, &job, &job.Target)
+	if err != nil {
+		return err
+	}
+	var swept seedbed.BackupSwept
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+		swept, err = effects.SweepBackups.Do(ctx, t.Worker(), call, effects.BackupSweep{Place: place, Grace: effects.MinBackupGrace},
+			effects.OnProgress(t.percent("sweeping")))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("sweep target %s: %w", job.Target, err)
+	}
+	if swept.Refused > 0 {
+		t.Event("warn", t.Progress(), "target %s did not let %d chunk(s) be removed: %s", job.Target, swept.Refused,
+			cmp.Or(swept.Refusal, "it did not say why"))
+	}
+	t.Event("info", 100, "%d chunk(s) without a backup are removed (%s), %d are kept, %d are too young", swept.Removed, swept.Freed, swept.Kept,
+		swept.Young)
+	return nil
+}

@@ -95,6 +95,14 @@ func replace[T any](to, by *T) {
 	}
 }
 
+// Where returns where the target is, as text.
+func (t BackupTarget) Where() string {
+	if t.Path != "" {
+		return t.Path
+	}
+	return strings.TrimSuffix(t.URL, "/") + "/" + t.Bucket + "/" + t.Prefix
+}
+
 // Place returns the target as a worker reaches it.
 func (t BackupTarget) Place() BackupPlace {
 	p := BackupPlace{Kind: BackupDir, Path: t.Path, URL: t.URL, Bucket: t.Bucket, Prefix: t.Prefix, Region: t.Region, KeyID: t.KeyID,
@@ -205,6 +213,23 @@ func (r Retention) String() string {
 		}
 	}
 	return strings.Join(all, ", ")
+}
+
+// ParseRetention parses rules such as last=3,daily=7,weekly=4,monthly=12; the empty text keeps all. Anything else is ErrInvalid.
+func ParseRetention(text string) (r Retention, err error) {
+	for rule := range strings.SplitSeq(text, ",") {
+		if text == "" {
+			break
+		}
+		name, number, _ := strings.Cut(strings.TrimSpace(rule), "=")
+		to := map[string]*int{"last": &r.Last, "daily": &r.Daily, "weekly": &r.Weekly, "monthly": &r.Monthly}[name]
+		n, err := strconv.Atoi(number)
+		if to == nil || err != nil {
+			return r, Errorf(ErrInvalid, "keep %q: expected rules such as last=3,daily=7,weekly=4,monthly=12", Clip(text))
+		}
+		*to = n
+	}
+	return r, r.Check()
 }
 
 // Kept returns for each of the times at which backups of one instance were made whether it is kept. Days, weeks and months are those of UTC.

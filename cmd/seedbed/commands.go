@@ -28,7 +28,7 @@ func commands(a *cli.App) []*cobra.Command {
 		}},
 		{"What instances are made from", []*cobra.Command{
 			storage.ImageCommand(a), profile.Command(a), profile.TemplateCommand(a), profile.UserdataCommand(a), profile.ScriptCommand(a),
-			storage.OVACommand(a), storage.VolumeCommand(a), profile.CatalogueCommand(a), provisionerCmd(a),
+			storage.OVACommand(a), storage.VolumeCommand(a), storage.BackupCommand(a), profile.CatalogueCommand(a), provisionerCmd(a),
 		}},
 		{"Webhooks and events", []*cobra.Command{
 			hook.Command(a), hook.DeliveryCommand(a), hook.EndpointCommand(a),

@@ -1,0 +1,102 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"seedbed"
+	"seedbed/api/wire"
+)
+
+// AddBackupTarget adds a target of backups, which a worker reaches first.
+func (c *Client) AddBackupTarget(ctx context.Context, r seedbed.BackupTargetRequest) (wire.BackupTarget, error) {
+	return post[wire.BackupTarget](ctx, c, "/backup-targets", r)
+}
+
+// ListBackupTargets lists the targets of backups, as s selects them. It reads them page by page.
+func (c *Client) ListBackupTargets(ctx context.Context, s Selection) ([]wire.BackupTarget, error) {
+	return selected[wire.BackupTarget](ctx, c, "/backup-targets", s)
+}
+
+// BackupTarget returns a target of backups.
+func (c *Client) BackupTarget(ctx context.Context, name string) (wire.BackupTarget, error) {
+	return get[wire.BackupTarget](ctx, c, at("/backup-targets", name), nil)
+}
+
+// SetBackupTarget changes a target of backups.
+func (c *Client) SetBackupTarget(ctx context.Context, name string, change seedbed.BackupTargetChange) (wire.BackupTarget, error) {
+	return patch[wire.BackupTarget](ctx, c, at("/backup-targets", name), change)
+}
+
+// DeleteBackupTarget removes a target of backups. What is in it stays there.
+func (c *Client) DeleteBackupTarget(ctx context.Context, name string) error {
+	return c.remove(ctx, at("/backup-targets", name))
+}
+
+// CheckBackupTarget reports whether a target can be reached and written to.
+func (c *Client) CheckBackupTarget(ctx context.Context, name string) (seedbed.BackupPlaceInfo, error) {
+	return post[seedbed.BackupPlaceInfo](ctx, c, at("/backup-targets", name)+"/check", nil)
+}
+
+// BackUp starts a job that makes a backup of an instance. PlanBackup returns what it would do.
+func (c *Client) BackUp(ctx context.Context, instance string, r wire.BackupRequest) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, at("/instances", instance)+"/backups", r)
+}
+
+// PlanBackup returns what BackUp would do.
+func (c *Client) PlanBackup(ctx context.Context, instance string, r wire.BackupRequest) (seedbed.Plan, error) {
+	r.DryRun = true
+	return post[seedbed.Plan](ctx, c, at("/instances", instance)+"/backups", r)
+}
+
+// ListBackups lists backups, as s selects them. It reads them page by page.
+func (c *Client) ListBackups(ctx context.Context, s Selection) ([]wire.Backup, error) {
+	return selected[wire.Backup](ctx, c, "/backups", s)
+}
+
+func backupAt(target, id string) string { return at(at("/backups", target), id) }
+
+// Backup returns a backup in a target.
+func (c *Client) Backup(ctx context.Context, target, id string) (wire.BackupDetails, error) {
+	return get[wire.BackupDetails](ctx, c, backupAt(target, id), nil)
+}
+
+// RestoreBackup starts a job that makes an instance of a backup.
+func (c *Client) RestoreBackup(ctx context.Context, target, id string, r seedbed.BackupRestoreRequest) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, backupAt(target, id)+"/restore", r)
+}
+
+// PlanRestoreBackup returns what RestoreBackup would make.
+func (c *Client) PlanRestoreBackup(ctx context.Context, target, id string, r seedbed.BackupRestoreRequest) (seedbed.Plan, error) {
+	return post[seedbed.Plan](ctx, c, backupAt(target, id)+"/restore", wire.BackupRestoreRequest{BackupRestoreRequest: r, DryRun: true})
+}
+
+// VerifyBackup starts a job that reads a backup as a whole.
+func (c *Client) VerifyBackup(ctx context.Context, target, id string) (seedbed.Receipt, error) {
+	return send[seedbed.Receipt](ctx, c, call{method: http.MethodPost, path: backupAt(target, id) + "/verify"})
+}
+
+// RemoveBackup starts a job that removes a backup.
+func (c *Client) RemoveBackup(ctx context.Context, target, id string) (seedbed.Receipt, error) {
+	return c.removal(ctx, backupAt(target, id))
+}
+
+// AddBackupSchedule adds a schedule of backups.
+func (c *Client) AddBackupSchedule(ctx context.Context, r wire.BackupScheduleRequest) (seedbed.BackupSchedule, error) {
+	return post[seedbed.BackupSchedule](ctx, c, "/backup-schedules", r)
+}
+
+// ListBackupSchedules lists the schedules of backups, as s selects them. It reads them page by page.
+func (c *Client) ListBackupSchedules(ctx context.Context, s Selection) ([]seedbed.BackupSchedule, error) {
+	return selected[seedbed.BackupSchedule](ctx, c, "/backup-schedules", s)
+}
+
+// BackupSchedule returns a schedule of backups.
+func (c *Client) BackupSchedule(ctx context.Context, name string) (seedbed.BackupSchedule, error) {
+	return get[seedbed.BackupSchedule](ctx, c, at("/backup-schedules", name), nil)
+}
+
+// DeleteBackupSchedule removes a schedule of backups. Its backups stay.
+func (c *Client) DeleteBackupSchedule(ctx context.Context, name string) error {
+	return c.remove(ctx, at("/backup-schedules", name))
+}

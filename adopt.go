@@ -8,6 +8,11 @@ const (
 	JobForget JobKind = "forget" // stop managing an instance; its domain and disks stay
 )
 
+// MakesInstance reports whether a job of that kind creates its instance.
+func (k JobKind) MakesInstance() bool {
+	return k == JobCreate || k == JobAdopt || k == JobBackupRestore
+}
+
 // ForeignDomain is a domain of a node that does not belong to an instance and may be adopted.
 type ForeignDomain struct {
 	ID   InstanceID `json:"id"`

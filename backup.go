@@ -232,7 +232,8 @@ func ParseRetention(text string) (r Retention, err error) {
 	return r, r.Check()
 }
 
-// Kept returns for each of the times at which backups of one instance were made whether it is kept. Days, weeks and months are those of UTC.
+// Kept returns for each of the times at which backups of one instance were made whether it is kept. Days, weeks and months are those of
+// UTC.
 func (r Retention) Kept(made []time.Time) []bool {
 	kept, order := make([]bool, len(made)), make([]int, len(made))
 	for i := range made {

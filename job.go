@@ -54,11 +54,6 @@ func (k JobKind) Makes() bool {
 	return k.MakesInstance() || k == JobImport || k == JobOVA || k == JobVolumeAdd
 }
 
-// MakesInstance reports whether a job of that kind creates its instance.
-func (k JobKind) MakesInstance() bool {
-	return k == JobCreate || k == JobAdopt || k == JobBackupRestore
-}
-
 // JobState is where a job is in its lifecycle.
 type JobState string
 

@@ -156,7 +156,8 @@ func start(t *testing.T) *server {
 		t.Fatal(err)
 	}
 	disks := shelf{drivertest.NewPool(), new([]seedbed.TrashItem)}
-	s := &server{db: db, intake: provision.NewIntake(db, intake.Serving{Node: testNode, Network: "default", Snapshots: disks.Snapshots}),
+	s := &server{db: db, intake: provision.NewIntake(db, intake.Serving{Node: testNode, Network: "default",
+		Snapshots: disks.Snapshots, Backups: drivertest.Targets{Node: testNode}}),
 		socket: filepath.Join(dir, "control.sock"), log: &lockedBuffer{}, shelf: disks}
 	if s.terminals, err = drivertest.NewTerminals(dir); err != nil {
 		t.Fatal(err)
@@ -175,6 +176,7 @@ func (s *server) config() api.Config {
 	return api.Config{
 		Store: s.db, Intake: s.intake, Pools: []string{"default"}, VolumeJobs: s.intake, OVAs: s.intake, Uploads: s.shelf,
 		MaxUpload: maxUpload, Adoptions: s.intake, Strangers: strangers{}, Snapshots: s.shelf, Trash: s.shelf, Console: consoles{},
+		Backups: drivertest.Targets{Node: testNode}, BackupJobs: s.intake, CheckSchedule: checkSchedule,
 		Domains: consoles{}, Terminals: s.terminals, Usage: s.terminals.Usage, Fencing: fences{s.db},
 		Metadata: func(_ context.Context, i seedbed.Instance, path string) ([]byte, string, bool, error) {
 			return []byte(i.Name + path), "text/plain", path != "/nothing", nil

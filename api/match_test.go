@@ -58,6 +58,9 @@ func changeable(t *testing.T) (*server, seedbed.JobID) {
 	post("/volumes", `{"name":"data","size":"1GiB"}`)
 	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded})
 	s.off(t)
+	s.targets(t)
+	s.backUp(t, "nas", i, "b1")
+	s.backUp(t, "nas", i, "b2")
 	s.sharing(t)
 	s.importImage(t, "spare")
 	if err := s.db.RecordDelivery(t.Context(), seedbed.Delivery{Hook: "ci", ID: "d1", Decision: seedbed.DecisionIgnored}); err != nil {
@@ -172,7 +175,8 @@ func TestEveryObjectHasAnETag(t *testing.T) {
 	s, job := changeable(t)
 	names := map[string]string{"networks": "default", "security-groups": "web", "addresses": "203.0.113.16",
 		"nodes": "hv9", "tokens": "robot", "roles": "robots", "projects": "acme",
-		"images": "spare", "volumes": "data", "profiles": "p", "system": "s",
+		"images": "spare", "volumes": "data",
+		"backup-targets": "nas", "nas": "b1", "backups": "nas", "backup-schedules": "nightly", "profiles": "p", "system": "s",
 		"network": "n", "storage": "d", "userdata": "u", "scripts": "x", "ovas": "vm", "hooks": "ci", "endpoints": "out",
 		"instances": "web1", "domains": "old", "jobs": string(job), "deliveries": "d1", "sessions": s.beginSession(t, "anna").ID}
 	for _, route := range api.NativeRoutes() {

@@ -158,10 +158,30 @@ func TestRetry(t *testing.T) {
 		t.Errorf("%+v, and once more %+v", changed, second)
 	}
 
+	s.targets(t)
+	web1, err := s.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.backUp(t, "nas", web1, "b1")
+	for kind, c := range map[seedbed.JobKind][3]string{
+		seedbed.JobBackup:       {"POST", "/instances/web1/backups", `{"target":"nas","full":true}`},
+		seedbed.JobBackupVerify: {"POST", "/backups/nas/b1/verify", ""},
+		seedbed.JobBackupRemove: {"DELETE", "/backups/nas/b1", ""},
+	} {
+		s.expect(t, c[0], c[1], c[2], 202)
+		retried[kind] = true
+		first := fail()
+		retry(first.ID, 202, `"state":"queued"`)
+		if second := fail(); second.Kind != kind || kind != seedbed.JobBackup && string(second.Spec) != string(first.Spec) {
+			t.Errorf("%s: %+v, and once more %+v", kind, first, second)
+		}
+	}
+
 	// Other kinds are resumed, or cannot be retried because their requests are not kept.
 	others := []seedbed.JobKind{seedbed.JobCreate, seedbed.JobRebuild, seedbed.JobImport, seedbed.JobOVA, seedbed.JobAdopt,
 		seedbed.JobRemove, seedbed.JobSnapshotRemove, seedbed.JobImageRemove, seedbed.JobOVARemove, seedbed.JobForget,
-		seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobNICAdd, seedbed.JobFailover}
+		seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobNICAdd, seedbed.JobBackupRestore, seedbed.JobFailover}
 	for _, kind := range seedbed.JobKinds() {
 		if !retried[kind] && !slices.Contains(others, kind) {
 			t.Errorf("no %s job is retried here: add its request to the table, and to retry.go", kind)

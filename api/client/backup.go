@@ -34,8 +34,8 @@ func (c *Client) DeleteBackupTarget(ctx context.Context, name string) error {
 }
 
 // CheckBackupTarget reports whether a target can be reached and written to.
-func (c *Client) CheckBackupTarget(ctx context.Context, name string) (seedbed.BackupPlaceInfo, error) {
-	return post[seedbed.BackupPlaceInfo](ctx, c, at("/backup-targets", name)+"/check", nil)
+func (c *Client) CheckBackupTarget(ctx context.Context, name string) (wire.BackupTargetCheck, error) {
+	return post[wire.BackupTargetCheck](ctx, c, at("/backup-targets", name)+"/check", nil)
 }
 
 // BackUp starts a job that makes a backup of an instance. PlanBackup returns what it would do.

@@ -110,8 +110,7 @@ func (r *router) checkBackupTarget(ctx context.Context, c *fiber.Ctx) (any, erro
 		return nil, err
 	}
 	info, err := r.Backups.CheckTarget(ctx, t)
-	info.NameKey = ""
-	return info, err
+	return wire.BackupTargetCheck{Made: info.Made, ChunkSize: info.ChunkSize, Recipient: info.Recipient}, err
 }
 
 // backUp accepts a job that makes a backup of an instance, or answers its plan.
@@ -231,7 +230,7 @@ func (r *router) backup(ctx context.Context, c *fiber.Ctx) error {
 	if seedbed.IsTenant(ctx) {
 		shown.Node = ""
 	}
-	return server.Reply(c, fiber.StatusOK, shown)
+	return server.Tagged(c, server.ContentTag(shown), shown)
 }
 
 // restoreBackup accepts a job that makes an instance of a backup, or answers its plan.

@@ -13,6 +13,15 @@ type BackupTarget struct {
 	HasIdentity bool `json:"has_identity"`
 }
 
+// BackupTargetCheck says that a target can be reached and written to.
+type BackupTargetCheck struct {
+	// Made reports whether it was empty and is ready now.
+	Made      bool          `json:"made"`
+	ChunkSize seedbed.Bytes `json:"chunk_size"`
+	// Recipient is the age public key for which it is encrypted; empty if it is not.
+	Recipient string `json:"recipient,omitempty"`
+}
+
 // BackupRequest asks for a backup of an instance.
 type BackupRequest struct {
 	// Target is the name of the target.
@@ -83,7 +92,8 @@ type BackupScheduleRequest struct {
 func DetailsOf(b Backup, m seedbed.BackupManifest) (d BackupDetails, err error) {
 	var c seedbed.BackupConfig
 	if err := json.Unmarshal(m.Config, &c); err != nil || len(c.Volumes) != len(m.Disks) {
-		return d, seedbed.Errorf(seedbed.ErrInvalid, "backup %s has no configuration that this release knows: a newer one may have made it", m.Backup)
+		return d, seedbed.Errorf(seedbed.ErrInvalid, "backup %s has no configuration that this release knows: a newer one may have made it",
+			m.Backup)
 	}
 	d = BackupDetails{Backup: b, Installation: m.Installation, Node: m.Node, VCPUs: c.VCPUs, Memory: c.Memory, Profile: c.Profile,
 		Image: c.Image, Tags: c.Tags, Notes: c.Notes, NICs: []BackupNIC{}, Disks: []BackupDiskInTarget{}}

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"slices"
 	"time"
 
 	"seedbed"
+	"seedbed/provision/backup"
+	"seedbed/provision/cleanup"
 	"seedbed/provision/worker/drivertest"
 	"seedbed/store"
 )
@@ -34,12 +37,18 @@ func (d disks) on(node string) *drivertest.Pool { return d.pools[cmp.Or(node, "h
 
 // effect applies a job to the volumes.
 func (d disks) effect(ctx context.Context, job *seedbed.Job) error {
+	if job.Kind == seedbed.JobBackupRemove {
+		return d.removeBackups(ctx, job)
+	}
 	if job.Instance == "" {
 		return nil
 	}
 	inst, err := d.db.Instance(ctx, job.Instance)
 	if err != nil {
 		return err
+	}
+	if job.Kind == seedbed.JobBackup {
+		return d.backUp(ctx, job, inst)
 	}
 	var input seedbed.SnapshotJob
 	if len(job.Spec) > 0 {
@@ -51,7 +60,7 @@ func (d disks) effect(ctx context.Context, job *seedbed.Job) error {
 		snapshot := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: input.Name}
 		pool := d.on(inst.Node)
 		switch job.Kind {
-		case seedbed.JobCreate:
+		case seedbed.JobCreate, seedbed.JobBackupRestore:
 			_, err = pool.CloneVolume(ctx, job.ID, seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Size: v.Size})
 		case seedbed.JobRemove:
 			_, err = pool.TrashVolume(ctx, v.Name, inst.ID)
@@ -69,6 +78,60 @@ func (d disks) effect(ctx context.Context, job *seedbed.Job) error {
 		}
 	}
 	return nil
+}
+
+// backUp writes a backup as its job does.
+func (d disks) backUp(ctx context.Context, job *seedbed.Job, inst seedbed.Instance) error {
+	var input seedbed.BackupJob
+	if err := json.Unmarshal(job.Spec, &input); err != nil {
+		return err
+	}
+	target, err := d.db.BackupTarget(ctx, input.Target)
+	if err != nil {
+		return err
+	}
+	m := seedbed.BackupManifest{Node: inst.Node, Installation: "world", BackupHead: seedbed.BackupHead{
+		BackupKey: seedbed.BackupKey{Instance: inst.ID, Backup: input.Backup}, Time: time.Now(), Name: inst.Name, Project: inst.Project}}
+	if m.Config, err = json.Marshal(seedbed.BackupConfigOf(inst, "")); err != nil {
+		return err
+	}
+	return drivertest.InTarget(ctx, target, func(p *backup.Place) error {
+		for i, v := range inst.Volumes {
+			spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: "of-" + job.ID.Short()}
+			if _, err := d.on(inst.Node).CreateSnapshot(ctx, job.ID, spec); err != nil {
+				return err
+			}
+			src, err := d.on(inst.Node).OpenSnapshot(ctx, spec, "")
+			if err != nil {
+				return err
+			}
+			disk, err := p.Write(ctx, seedbed.BackupDiskKey{BackupKey: m.BackupKey, Disk: i}, src, nil, nil)
+			if err := errors.Join(err, src.Close(), d.on(inst.Node).RemoveSnapshot(ctx, spec, "")); err != nil {
+				return err
+			}
+			m.Disks, m.Size = append(m.Disks, disk), m.Size+disk.Size
+		}
+		return p.WriteManifest(ctx, m)
+	})
+}
+
+func (d disks) removeBackups(ctx context.Context, job *seedbed.Job) error {
+	var input seedbed.BackupWork
+	if err := json.Unmarshal(job.Spec, &input); err != nil {
+		return err
+	}
+	target, err := d.db.BackupTarget(ctx, input.Target)
+	if err != nil {
+		return err
+	}
+	return drivertest.InTarget(ctx, target, func(p *backup.Place) error {
+		var failed []error
+		for _, key := range input.Backups {
+			_, err := p.Remove(ctx, key)
+			failed = append(failed, err)
+		}
+		return errors.Join(failed...)
+	})
 }
 
 // Snapshots implements server.Snapshots.
@@ -144,4 +207,11 @@ func (d disks) ova(job *seedbed.Job) []seedbed.OVAVolume {
 		panic(err) // the intake wrote it
 	}
 	return input.Volumes
+}
+
+var targets = drivertest.Targets{Node: "hv1"}
+
+func checkSchedule(cron string) error {
+	_, err := cleanup.ParseSchedule(cron)
+	return err
 }

@@ -122,6 +122,15 @@ var requests = []struct {
 	{wire.TokenChange{}, nil},
 	{wire.RoleRequest{}, map[string]string{"name": argument}},
 	{wire.RoleDefinition{}, nil},
+	{seedbed.BackupTargetRequest{}, map[string]string{"name": argument}},
+	{seedbed.BackupTargetChange{}, nil},
+	{wire.BackupRequest{}, map[string]string{"dry_run": "backup create --dry-run"}},
+	{wire.BackupRestoreRequest{}, map[string]string{
+		"name": asBackup, "networks": asBackup, "pools": asBackup, "keep_macs": asBackup, "off": asBackup, "node": asBackup,
+		"dry_run": "backup restore --dry-run",
+	}},
+	{seedbed.BackupRestoreRequest{}, nil},
+	{wire.BackupScheduleRequest{}, map[string]string{"name": argument}},
 	{wire.SessionRequest{}, map[string]string{"code": "what the browser brings to login", "verifier": "drawn by login"}},
 	{seedbed.TokenQuota{}, nil},
 	{wire.DiscardRequest{}, map[string]string{"pool": argument, "name": argument}},
@@ -147,6 +156,7 @@ const (
 	nicText    = "the argument of vm nic add and vm nic set"
 	asResize   = "seedbed.ResizeRequest"
 	asHardware = "seedbed.HardwareChange"
+	asBackup   = "seedbed.BackupRestoreRequest"
 	powerFlag  = "vm stop --force, --soft and --grace"
 	server     = "set by the server"
 )
@@ -158,7 +168,7 @@ var answers = []string{
 	"NewEndpoint", "EndpointTest", "Replayed", "NewHook", "Snapshot", "JobStatus", "EventPage", "OutputPage", "Health", "Overview",
 	"NewToken", "Role", "Whoami", "ProjectStatus", "TrashItem", "Stored", "SystemTemplate", "NetworkTemplate", "StorageTemplate",
 	"UserData", "Script", "ScriptOptions", "OVA", "StoredVolume", "SignIn", "Session", "NewSession", "Ticket", "Usage",
-	"NodeUsage", "InstanceUsage", "FenceStatus",
+	"NodeUsage", "InstanceUsage", "FenceStatus", "BackupTarget", "BackupTargetCheck", "Backup", "BackupDetails", "BackupNIC", "BackupDiskInTarget",
 }
 
 // TestEveryFieldHasAFlag checks that each field of each request can be set on the command line.

@@ -69,7 +69,8 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 	}
 	served := &guests{db, record.Renderer{Region: "seedbed", Zone: "seedbed-local"}}
 	pool := newDisks(db)
-	requests := provision.NewIntake(db, intake.Serving{Node: "hv1", Network: "default", Renderer: served.renderer, Snapshots: pool.Snapshots})
+	requests := provision.NewIntake(db, intake.Serving{Node: "hv1", Network: "default", Renderer: served.renderer,
+		Snapshots: pool.Snapshots, Backups: targets})
 	rules := network.Rules{Prefixes: []netip.Prefix{netip.MustParsePrefix("10.76.0.0/14")}}
 	hooks := webhook.New(webhook.Config{Hooks: db, History: db, Jobs: db, Intake: requests, Log: log,
 		Networks: webhook.Networks{Rules: rules, Store: db, Change: served.change}})
@@ -89,7 +90,7 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		SignIn: people.signIn,
 		Store:  db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB,
 		Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{db}, Domains: console{db}, Clean: clean,
-		Terminals: terminals, Usage: terminals.Usage, Fencing: fences{db},
+		Terminals: terminals, Usage: terminals.Usage, Fencing: fences{db}, Backups: targets, BackupJobs: requests, CheckSchedule: checkSchedule,
 		Metadata: served.served, Change: served.change, Probe: probe, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
 		Checks: []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check {
 			return []seedbed.Check{{Name: "store", OK: true}}
@@ -196,6 +197,10 @@ var stages = map[seedbed.JobKind][]string{
 	seedbed.JobFailover:     {"fence", "recover"},
 
 	seedbed.JobSnapshotRestore: {"restore", "delete-snapshot"},
+	seedbed.JobBackup:          {"snapshot", "back-up", "delete-snapshot"},
+	seedbed.JobBackupRestore:   {"restore", "define", "publish", "start", "ready"},
+	seedbed.JobBackupVerify:    {"verify-backup"},
+	seedbed.JobBackupRemove:    {"remove-backup", "sweep-backups"},
 }
 
 func (e engine) work(ctx context.Context, job *seedbed.Job) error {
@@ -297,7 +302,7 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		}
 	case seedbed.JobStop, seedbed.JobAdopt:
 		outcome.InstanceState = seedbed.InstanceStopped
-	case seedbed.JobCreate, seedbed.JobStart, seedbed.JobReboot, seedbed.JobRebuild:
+	case seedbed.JobCreate, seedbed.JobStart, seedbed.JobReboot, seedbed.JobRebuild, seedbed.JobBackupRestore:
 		outcome.InstanceState = seedbed.InstanceRunning
 	}
 	if err := e.db.Step(ctx, job.Ref(), last); err != nil {

@@ -115,7 +115,8 @@ func (c *Cleaner) removeBackups(ctx context.Context, t seedbed.BackupTarget, due
 	for _, b := range due {
 		work.Backups = append(work.Backups, b.BackupKey)
 	}
-	by := seedbed.Change{Actor: "cleanup", Installation: true, Project: seedbed.DefaultProject, Request: "retention of backup target " + t.Name}
+	by := seedbed.Change{Actor: "cleanup", Installation: true, Project: seedbed.DefaultProject,
+		Request: "retention of backup target " + t.Name}
 	if asked := seedbed.ChangeOf(ctx); asked != nil {
 		by.Actor, by.Role, by.From = asked.Actor, asked.Role, asked.From
 	}

@@ -22,9 +22,9 @@ type Backups interface {
 	BackupManifest(ctx context.Context, t seedbed.BackupTarget, key seedbed.BackupKey) (seedbed.BackupManifest, error)
 }
 
-// backUp accepts a request to copy the volumes of an instance to a target. Errors: ErrInvalid for a wrong parameter, ErrNotFound for a target
-// or an instance that does not exist, ErrConflict for an instance that the target's node is not the node of, or one that runs in a pool
-// where a snapshot needs it to be off, and otherwise those of Flatten.
+// backUp accepts a request to copy the volumes of an instance to a target. Errors: ErrInvalid for a wrong parameter, ErrNotFound for a
+// target or an instance that does not exist, ErrConflict for an instance that is not on the only node that reaches the target, or that
+// runs in a pool where a snapshot needs it to be off, and otherwise those of Flatten.
 func (in *Intake) backUp(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
 	job, err := in.onBackup(ctx, req)
 	if err != nil {
@@ -52,7 +52,8 @@ func (in *Intake) onBackup(ctx context.Context, req seedbed.Request) (job seedbe
 		err := seedbed.Errorf(seedbed.ErrConflict, "backup target %q is only reached by node %s, and instance %q is on node %s", target.Name,
 			target.Node, inst.Name, inst.Node)
 		if seedbed.IsTenant(ctx) {
-			err = seedbed.Errorf(seedbed.ErrConflict, "backup target %q is not reached where instance %q is: choose another one", target.Name, inst.Name)
+			err = seedbed.Errorf(seedbed.ErrConflict, "backup target %q is not reached where instance %q is: choose another one", target.Name,
+				inst.Name)
 		}
 		return job, err
 	}
@@ -156,8 +157,8 @@ func (in *Intake) RestoreBackup(
 func (in *Intake) PlanRestoreBackup(
 	ctx context.Context, project string, of seedbed.BackupRestore, req seedbed.BackupRestoreRequest,
 ) (seedbed.Plan, error) {
-	p := seedbed.Plan{Project: project, Name: req.Name, Node: req.Node, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{},
-		Stages: in.stages(&seedbed.Job{Kind: seedbed.JobBackupRestore})}
+	p := seedbed.Plan{Project: project, Name: req.Name, Node: req.Node, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{},
+		Problems: []string{}, Stages: in.stages(&seedbed.Job{Kind: seedbed.JobBackupRestore})}
 	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil || len(p.Problems) > 0 {
 		return p, err
 	}
@@ -265,8 +266,8 @@ func (in *Intake) restoredNICs(
 		var err error
 		if n.Network, err = in.networkKnown(ctx, project, name); err != nil {
 			if errors.Is(err, seedbed.ErrInvalid) {
-				err = seedbed.Errorf(seedbed.ErrInvalid, "NIC %d of the backup: %s; say which one takes its place (--network %s=NETWORK)", old.Index, err,
-					seedbed.Clip(old.Network))
+				err = seedbed.Errorf(seedbed.ErrInvalid, "NIC %d of the backup: %s; say which one takes its place (--network %s=NETWORK)",
+					old.Index, err, seedbed.Clip(old.Network))
 			}
 			return nil, nil, err
 		}
@@ -288,12 +289,16 @@ func (in *Intake) restoredNICs(
 }
 
 // VerifyBackups accepts a request to read backups as a whole.
-func (in *Intake) VerifyBackups(ctx context.Context, project string, work seedbed.BackupWork, o seedbed.JobOptions) (seedbed.Receipt, error) {
+func (in *Intake) VerifyBackups(
+	ctx context.Context, project string, work seedbed.BackupWork, o seedbed.JobOptions,
+) (seedbed.Receipt, error) {
 	return in.onTarget(ctx, seedbed.JobBackupVerify, project, work, o)
 }
 
 // RemoveBackups accepts a request to remove backups, and what no other backup in the target needs.
-func (in *Intake) RemoveBackups(ctx context.Context, project string, work seedbed.BackupWork, o seedbed.JobOptions) (seedbed.Receipt, error) {
+func (in *Intake) RemoveBackups(
+	ctx context.Context, project string, work seedbed.BackupWork, o seedbed.JobOptions,
+) (seedbed.Receipt, error) {
 	return in.onTarget(ctx, seedbed.JobBackupRemove, project, work, o)
 }
 

@@ -13,8 +13,8 @@ import (
 	"seedbed"
 )
 
-// Plan returns what a create, a rebuild, a migration, a change of a NIC or volume, a job on a snapshot or a backup would make as things are now,
-// and why it would not be accepted. It writes nothing. It returns an error only if the store fails.
+// Plan returns what a create, a rebuild, a migration, a change of a NIC or volume, a job on a snapshot or a backup would make as things
+// are now, and why it would not be accepted. It writes nothing. It returns an error only if the store fails.
 func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
 	req.Project = cmp.Or(req.Project, seedbed.DefaultProject)
 	if req.Action == seedbed.DoRebuild {

@@ -190,8 +190,8 @@ func (t *task) describe(ctx context.Context, m *seedbed.BackupManifest, inst see
 	}
 	switch _, err := t.store.ScriptDomain(ctx, inst.ID); {
 	case err == nil:
-		t.Event("warn", t.Progress(), "a script made the definition of domain %s, which is not in the backup: a restored instance has an ordinary one",
-			inst.Name)
+		t.Event("warn", t.Progress(),
+			"a script made the definition of domain %s, which is not in the backup: a restored instance has an ordinary one", inst.Name)
 	case !errors.Is(err, seedbed.ErrNotFound):
 		return engine.FromStore(err)
 	}
@@ -215,11 +215,17 @@ func (t *task) unmakeBackup(ctx context.Context) error {
 }
 
 func (t *task) removeBackup(ctx context.Context, target string, b effects.BackupRef) error {
-	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return effects.RemoveBackup.Do(ctx, t.Worker(), call, b)
+	var removed effects.BackupRemoved
+	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+		removed, err = effects.RemoveBackup.Do(ctx, t.Worker(), call, b)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("remove backup %s from target %s: %w", b.Key.Backup, target, err)
+	}
+	if removed.Refusal != "" { // as of an object lock, which ends by itself
+		t.Event("warn", t.Progress(), "backup %s stays in target %s, which does not let it be removed: %s", b.Key.Backup, target, removed.Refusal)
+		return nil
 	}
 	t.Event("info", t.Progress(), "backup %s is not in target %s any more", b.Key.Backup, target)
 	return nil
@@ -279,8 +285,8 @@ func (t *task) restoreBackup(ctx context.Context) error {
 		return fmt.Errorf("backup %s in target %s: %w", job.Backup.Backup, job.Target, err)
 	}
 	if len(m.Disks) != len(inst.Volumes) {
-		return seedbed.Errorf(seedbed.ErrConflict, "backup %s has %d disks, and had %d when the job was accepted", job.Backup.Backup, len(m.Disks),
-			len(inst.Volumes))
+		return seedbed.Errorf(seedbed.ErrConflict, "backup %s has %d disks, and had %d when the job was accepted", job.Backup.Backup,
+			len(m.Disks), len(inst.Volumes))
 	}
 	var done seedbed.Bytes
 	report := t.percent("restoring")
@@ -379,7 +385,7 @@ func (t *task) sweepBackups(ctx context.Context) error {
 		t.Event("warn", t.Progress(), "target %s did not let %d chunk(s) be removed: %s", job.Target, swept.Refused,
 			cmp.Or(swept.Refusal, "it did not say why"))
 	}
-	t.Event("info", 100, "%d chunk(s) without a backup are removed (%s), %d are kept, %d are too young", swept.Removed, swept.Freed, swept.Kept,
-		swept.Young)
+	t.Event("info", 100, "%d chunk(s) without a backup are removed (%s), %d are kept, %d are too young", swept.Removed, swept.Freed,
+		swept.Kept, swept.Young)
 	return nil
 }

@@ -48,7 +48,8 @@ type Store interface {
 	Network(ctx context.Context, name string) (seedbed.Network, error)
 	Image(ctx context.Context, name string) (seedbed.Image, error)
 
-	// BackupTarget returns the target of backups of that name, with its secrets. Installation returns what tells this installation from others.
+	// BackupTarget returns the target of backups of that name, with its secrets. Installation returns what tells this installation from
+	// others.
 	BackupTarget(ctx context.Context, name string) (seedbed.BackupTarget, error)
 	Installation(ctx context.Context) (string, error)
 

@@ -2,7 +2,6 @@ package backups
 
 import (
 	"context"
-	"reflect"
 
 	"seedbed"
 	"seedbed/store/sqldb"
@@ -77,9 +76,7 @@ func (s *Store) ChangeBackupTarget(
 		if err := change(&t); err != nil {
 			return err
 		}
-		if t.Name = was.Name; reflect.DeepEqual(t, was) {
-			return sqldb.ErrUnchanged
-		}
+		t.Name = was.Name
 		if err := t.Check(); err != nil {
 			return err
 		}

@@ -19,7 +19,8 @@ import (
 func BackupCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "backup", Aliases: []string{"backups"}, Short: "Manage backups of instances"})
 	c.AddCommand(backupCreate(a), backupList(a), backupShow(a), backupRestore(a),
-		onBackup(a, "verify BACKUP", "Read a backup as a whole, and compare its digests", `Read all that a backup consists of, and compare it with the digests that it was stored
+		onBackup(a, "verify BACKUP", "Read a backup as a whole, and compare its digests",
+			`Read all that a backup consists of, and compare it with the digests that it was stored
 with. The job fails if anything is missing or damaged, and its events say what.`, (*client.Client).VerifyBackup),
 		a.Confirmed("Remove backup %s", onBackup(a, "remove BACKUP", "Remove a backup",
 			`Remove a backup from its target, and then what no other backup there needs. What is
@@ -233,17 +234,31 @@ func targetFlags() []cli.Flag {
 	return []cli.Flag{
 		{Field: "key_id", Usage: "`ID` of the access key"},
 		{Field: "secret", Name: "secret-file", Usage: "`FILE` with the secret of the access key", Parse: secret},
-		{Field: "identity", Name: "identity-file", Usage: "`FILE` with the age identity of an encrypted target", Parse: func(file string) (any, error) {
-			text, err := cli.GivenSecret(file)
-			lines := slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return strings.HasPrefix(l, "#") || strings.TrimSpace(l) == "" })
-			return seedbed.Secret(strings.TrimSpace(strings.Join(lines, "\n"))), err
-		}},
+		{Field: "identity", Name: "identity-file", Usage: "`FILE` with the age identity of an encrypted target, as age-keygen makes it",
+			Parse: identity},
 		{Field: "node", Usage: "the only `NODE` that reaches it (default: all do)"},
-		{Field: "before", Usage: "`COMMAND` that a worker runs before it uses the target (repeatable)", Each: true},
-		{Field: "after", Usage: "`COMMAND` that a worker runs after that (repeatable)", Each: true},
+		{Field: "before", Usage: "`COMMAND` that a worker runs before it uses the target (repeatable; empty for none)", Each: true,
+			ParseAll: someCommands},
+		{Field: "after", Usage: "`COMMAND` that a worker runs after that (repeatable; empty for none)", Each: true, ParseAll: someCommands},
 		{Field: "keep", Usage: "backups of each instance to keep, as `RULES` such as last=3,daily=7,weekly=4,monthly=12 (default: all)",
 			Parse: func(text string) (any, error) { return seedbed.ParseRetention(text) }},
 	}
+}
+
+// someCommands returns the texts that are not empty.
+func someCommands(texts []string) (any, error) {
+	return slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return s == "" }), nil
+}
+
+// identity reads the age identity of a file, which may have comments.
+func identity(file string) (any, error) {
+	text, err := cli.GivenSecret(file)
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			return seedbed.Secret(line), err
+		}
+	}
+	return seedbed.Secret(""), err
 }
 
 func targetSet(a *cli.App) *cobra.Command {

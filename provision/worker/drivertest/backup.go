@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 
@@ -103,4 +104,44 @@ func (p *Pool) filled(made *volume) (bool, error) {
 		return true, have.CheckSame(p.name, made.Tag)
 	}
 	return false, p.room()
+}
+
+// Targets reaches targets of backups that are directories of this host, as a fleet does through workers.
+type Targets struct{ Node string }
+
+// TargetNode returns the only node.
+func (t Targets) TargetNode(seedbed.BackupTarget) (string, error) { return t.Node, nil }
+
+// CheckTarget makes a target ready.
+func (Targets) CheckTarget(ctx context.Context, t seedbed.BackupTarget) (seedbed.BackupPlaceInfo, error) {
+	return backup.Check(ctx, t.Place())
+}
+
+// ListBackups lists the backups in a target.
+func (Targets) ListBackups(ctx context.Context, t seedbed.BackupTarget) (list seedbed.BackupList, err error) {
+	err = InTarget(ctx, t, func(p *backup.Place) error {
+		list, err = p.List(ctx, backup.Selection{})
+		return err
+	})
+	return list, err
+}
+
+// BackupManifest returns the manifest of a backup.
+func (Targets) BackupManifest(
+	ctx context.Context, t seedbed.BackupTarget, key seedbed.BackupKey,
+) (m seedbed.BackupManifest, err error) {
+	err = InTarget(ctx, t, func(p *backup.Place) error {
+		m, err = p.ReadManifest(ctx, key)
+		return err
+	})
+	return m, err
+}
+
+// InTarget calls f with a target's place.
+func InTarget(ctx context.Context, t seedbed.BackupTarget, f func(*backup.Place) error) error {
+	p, err := backup.Open(ctx, t.Place())
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(p), p.Close())
 }

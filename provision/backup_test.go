@@ -1,0 +1,122 @@
+package provision
+
+import (
+	"testing"
+
+	"seedbed"
+	"seedbed/provision/intake"
+	"seedbed/provision/worker/drivertest"
+)
+
+// withTarget adds the target "nas", a directory.
+func (l *lab) withTarget(dir string) *lab {
+	l.t.Helper()
+	l.serve(func(s *intake.Serving) { s.Backups = drivertest.Targets{Node: testNode} })
+	t := seedbed.BackupTarget{Name: "nas", BackupSettings: seedbed.BackupSettings{Path: dir}}
+	_, err := drivertest.Targets{}.CheckTarget(l.t.Context(), t)
+	l.ok(err)
+	_, err = l.db.CreateBackupTarget(l.t.Context(), t)
+	l.ok(err)
+	return l
+}
+
+func (l *lab) backUp() seedbed.JobID {
+	l.t.Helper()
+	return l.ask(seedbed.DoBackup, map[string]any{"target": "nas"})
+}
+
+// backups returns what is in the target, oldest first.
+func (l *lab) backups() []seedbed.BackupHead {
+	l.t.Helper()
+	t, err := l.db.BackupTarget(l.t.Context(), "nas")
+	l.ok(err)
+	list, err := drivertest.Targets{}.ListBackups(l.t.Context(), t)
+	l.ok(err)
+	return list.Backups
+}
+
+// hasBackups checks that there are so many backups, and that the instance has no snapshot of them.
+func (l *lab) hasBackups(inst seedbed.Instance, want int) {
+	l.t.Helper()
+	if got := l.backups(); len(got) != want {
+		l.t.Errorf("backups %+v, want %d", got, want)
+	}
+	l.snapshots(inst)
+}
+
+// backedUp returns web1, which has a backup in the target.
+func (l *lab) backedUp() seedbed.Instance {
+	l.t.Helper()
+	l.withTarget(l.t.TempDir())
+	inst := l.made()
+	l.pool.Write(inst.Volumes[0].Name, "old")
+	l.runUntil(l.backUp(), seedbed.JobSucceeded)
+	return inst
+}
+
+func (l *lab) work() seedbed.BackupWork {
+	l.t.Helper()
+	return seedbed.BackupWork{Target: "nas", Backups: []seedbed.BackupKey{l.backups()[0].BackupKey}}
+}
+
+func (l *lab) restoreAs(name string, b seedbed.BackupHead) seedbed.JobID {
+	l.t.Helper()
+	return l.job(l.intake.RestoreBackup(l.t.Context(), seedbed.DefaultProject, seedbed.BackupRestore{Target: "nas", Backup: b.BackupKey},
+		seedbed.BackupRestoreRequest{Name: name}, usual))
+}
+
+var backupCases = []jobCase{
+	{"backup", seedbed.Job{Kind: seedbed.JobBackup}, func(l *lab) caseJob {
+		l.withTarget(l.t.TempDir())
+		inst := l.made()
+		return caseJob{l.backUp(), func() { l.hasBackups(inst, 1) }, func() { l.hasBackups(inst, 0) }}
+	}},
+	{"backup-restore", seedbed.Job{Kind: seedbed.JobBackupRestore}, func(l *lab) caseJob {
+		l.backedUp()
+		l.runUntil(l.remove("web1"), seedbed.JobSucceeded)
+		return caseJob{l.restoreAs("web1", l.backups()[0]), func() { l.up("web1") }, func() { l.nothing("web1") }}
+	}},
+	{"backup-verify", seedbed.Job{Kind: seedbed.JobBackupVerify}, func(l *lab) caseJob {
+		inst := l.backedUp()
+		whole := func() { l.hasBackups(inst, 1) }
+		return caseJob{l.job(l.intake.VerifyBackups(l.t.Context(), seedbed.DefaultProject, l.work(), usual)), whole, whole}
+	}},
+	{"backup-remove", seedbed.Job{Kind: seedbed.JobBackupRemove}, func(l *lab) caseJob {
+		inst := l.backedUp()
+		return caseJob{id: l.job(l.intake.RemoveBackups(l.t.Context(), seedbed.DefaultProject, l.work(), usual)),
+			done: func() { l.hasBackups(inst, 0) }}
+	}},
+}
+
+// TestRestoredElsewhere backs an instance up twice, and makes instances of both backups in an installation that has never heard of it.
+func TestRestoredElsewhere(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	here := newLab(t).withProfile(seedbed.ReadyStarted).withTarget(dir)
+	inst := here.made()
+	here.pool.Write(inst.Volumes[0].Name, "old")
+	here.runUntil(here.backUp(), seedbed.JobSucceeded)
+	here.runUntil(here.backUp(), seedbed.JobSucceeded)
+	here.pool.Write(inst.Volumes[0].Name, "new")
+	here.runUntil(here.backUp(), seedbed.JobSucceeded)
+	all := here.backups()
+	if len(all) != 3 || all[0].Stored == 0 || all[1].Stored != 0 || all[2].Stored == 0 {
+		t.Fatalf("backups %+v", all)
+	}
+	there := newLab(t).withProfile(seedbed.ReadyStarted).withTarget(dir)
+	for i, want := range []string{"old", "old", "new"} {
+		name := "copy" + string(rune('0'+i))
+		there.runUntil(there.restoreAs(name, all[i]), seedbed.JobSucceeded)
+		made := there.byName(name)
+		if got := there.pool.Read(made.Volumes[0].Name); got != want {
+			t.Errorf("%s has %q, want %q", name, got, want)
+		}
+		if made.ID == inst.ID || made.NICs[0].MAC == inst.NICs[0].MAC || made.VCPUs != inst.VCPUs ||
+			string(made.UserData) != string(inst.UserData) {
+			t.Errorf("made %+v of %+v", made, inst)
+		}
+		there.up(name)
+		there.runUntil(there.job(there.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoRemove, Name: name}, nil)),
+			seedbed.JobSucceeded)
+	}
+}

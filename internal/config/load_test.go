@@ -162,7 +162,7 @@ func TestParseRefuses(t *testing.T) {
 		{"same pool twice", "storage:\n  pools: [{name: a, type: dir, path: /a}, {name: a, type: dir, path: /b}]\n", "storage.pools[1].name"},
 		{"long bridge", "network: {bridge: abcdefghijklmnop}\n", "network.bridge"},
 		{"host bits", "network: {prefix: 10.0.0.1/24}\n", "network.prefix"},
-		{"stage", "jobs: {stage_timeout: {boot: 1m}}\n", "jobs.stage_timeout: \"boot\" cannot be used: expected one of attach, cleanup, collect"},
+		{"stage", "jobs: {stage_timeout: {boot: 1m}}\n", "jobs.stage_timeout: \"boot\" cannot be used: expected one of attach, back-up, cleanup"},
 		{"no grace", "cleanup: {mappings: {grace: 0s}}\n", "cleanup.mappings.grace: \"0s\" cannot be used: expected 1s to"},
 		{"grace below a second", "cleanup: {mappings: {grace: 999ms}}\n", "cleanup.mappings.grace: \"999ms\" cannot be used: expected 1s to"},
 		{

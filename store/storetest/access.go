@@ -24,6 +24,7 @@ var accessCases = map[string]func(*bench){
 	"equal requests at once":      testKeyedAtOnce,
 	"sessions":                    testSessions,
 	"sign-ins":                    testSignIns,
+	"backup targets":              testBackupTargets,
 	"a sign-in once":              testSignInOnce,
 }
 
@@ -309,4 +310,38 @@ func testNoProject(b *bench) {
 	b.want(err, seedbed.ErrInvalid)
 	_, err = b.CreateEndpoint(ctx, seedbed.Endpoint{Name: "none/out", Project: "none", URL: "https://x.example/", Events: []string{"*"}})
 	b.want(err, seedbed.ErrInvalid)
+}
+
+func testBackupTargets(b *bench) {
+	ctx := context.Background()
+	nas := seedbed.BackupTarget{Name: "nas", Secret: "k", Identity: "", NameKey: "n", BackupSettings: seedbed.BackupSettings{
+		URL: "https://s3.example", Bucket: "b", KeyID: "id", Recipient: "age1x", Before: []string{"mount /x"}, Keep: seedbed.Retention{Last: 3}}}
+	made := get(b.CreateBackupTarget(ctx, nas))(b)
+	b.equal(get(b.BackupTarget(ctx, "nas"))(b), made)
+	b.equal(get(b.BackupTargets(ctx))(b), []seedbed.BackupTarget{made})
+	_, err := b.CreateBackupTarget(ctx, nas)
+	b.want(err, seedbed.ErrExists, `"nas"`)
+	_, err = b.CreateBackupTarget(ctx, seedbed.BackupTarget{Name: "x", BackupSettings: seedbed.BackupSettings{Path: "srv"}})
+	b.want(err, seedbed.ErrInvalid, "from the root")
+	changed := get(b.ChangeBackupTarget(ctx, "nas", func(t *seedbed.BackupTarget) error { t.Name, t.Identity = "other", "i"; return nil }))(b)
+	b.equal([]any{changed.Name, changed.Identity, changed.Secret, changed.Revision}, []any{"nas", seedbed.Secret("i"), nas.Secret, int64(2)})
+	b.equal(get(b.BackupTarget(ctx, "nas"))(b), changed)
+
+	b.project("acme")
+	nightly := seedbed.BackupSchedule{Name: "acme/nightly", Project: "acme", Target: "nas", Cron: "@daily", Tag: "backup"}
+	daily := get(b.CreateBackupSchedule(ctx, nightly))(b)
+	b.equal(get(b.BackupSchedules(ctx))(b), []seedbed.BackupSchedule{daily})
+	b.equal(get(b.BackupSchedule(ctx, "acme/nightly"))(b), daily)
+	_, err = b.CreateBackupSchedule(ctx, nightly)
+	b.want(err, seedbed.ErrExists, "acme/nightly")
+	nightly.Name, nightly.Target = "acme/other", "none"
+	_, err = b.CreateBackupSchedule(ctx, nightly)
+	b.want(err, seedbed.ErrInvalid, `backup target "none"`)
+	b.want(b.DeleteBackupTarget(ctx, "nas"), seedbed.ErrInUse, "acme/nightly")
+	b.want(b.DeleteProject(ctx, "acme"), seedbed.ErrInUse, "backup schedule")
+	b.must(b.DeleteBackupSchedule(ctx, "acme/nightly"))
+	b.want(b.DeleteBackupSchedule(ctx, "acme/nightly"), seedbed.ErrNotFound)
+	b.must(b.DeleteBackupTarget(ctx, "nas"))
+	b.want(b.DeleteBackupTarget(ctx, "nas"), seedbed.ErrNotFound)
+	b.equal(get(b.Installation(ctx))(b), get(b.Installation(ctx))(b))
 }

@@ -1,0 +1,125 @@
+package cleanup
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"seedbed"
+)
+
+// schedulesOf are schedules with their instances, whose slots are taken once.
+type schedulesOf struct {
+	all   []seedbed.BackupSchedule
+	of    []seedbed.Instance
+	taken []time.Time
+}
+
+func (s *schedulesOf) BackupSchedules(context.Context) ([]seedbed.BackupSchedule, error) {
+	return s.all, nil
+}
+func (s *schedulesOf) Instances(context.Context) ([]seedbed.Instance, error) { return s.of, nil }
+
+func (s *schedulesOf) CronSlot(_ context.Context, _ string, slot time.Time) (bool, error) {
+	if slices.Contains(s.taken, slot) {
+		return false, nil
+	}
+	s.taken = append(s.taken, slot)
+	return true, nil
+}
+
+func TestBackupCron(t *testing.T) {
+	t.Parallel()
+	instance := func(name string, tags map[string]string) seedbed.Instance {
+		return seedbed.Instance{Name: name, Project: seedbed.DefaultProject, State: seedbed.InstanceRunning, Tags: tags}
+	}
+	s := &schedulesOf{
+		all: []seedbed.BackupSchedule{{Name: "nightly", Project: seedbed.DefaultProject, Target: "nas", Cron: "0 3 * * *", Tag: "backup"}},
+		of: []seedbed.Instance{instance("busy", map[string]string{"backup": ""}), instance("db1", map[string]string{"backup": ""}),
+			instance("web1", nil)},
+	}
+	var asked []string
+	cron := NewBackupCron(s, nil, func(_ context.Context, req seedbed.Request) error {
+		asked = append(asked, req.Action+" "+req.Name+" "+req.Params["target"].(string))
+		if req.Name == "busy" {
+			return errors.New("in the hands of another job")
+		}
+		return nil
+	}, slog.New(slog.DiscardHandler))
+	day := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	for _, hours := range [][2]int{{0, 1}, {1, 4}, {1, 4}, {4, 20}} {
+		from, to := day.Add(time.Duration(hours[0])*time.Hour), day.Add(time.Duration(hours[1])*time.Hour)
+		if err := cron.Pass(t.Context(), from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"backup busy nas", "backup db1 nas"}; !slices.Equal(asked, want) {
+		t.Errorf("asked for %q, want %q", asked, want)
+	}
+}
+
+// shelf has one target with backups of an instance of this installation and of another one.
+type shelf struct {
+	Store
+	list    seedbed.BackupList
+	keep    seedbed.Retention
+	removed []seedbed.BackupKey
+}
+
+func (s *shelf) BackupTargets(context.Context) ([]seedbed.BackupTarget, error) {
+	return []seedbed.BackupTarget{{Name: "nas", BackupSettings: seedbed.BackupSettings{Keep: s.keep}}}, nil
+}
+
+func (s *shelf) ProjectsOf(context.Context, []seedbed.InstanceID) (map[seedbed.InstanceID]string, error) {
+	return map[seedbed.InstanceID]string{"ours": seedbed.DefaultProject}, nil
+}
+
+func (s *shelf) ListBackups(context.Context, seedbed.BackupTarget) (seedbed.BackupList, error) {
+	return s.list, nil
+}
+
+func (s *shelf) RemoveBackups(
+	_ context.Context, _ string, work seedbed.BackupWork, _ seedbed.JobOptions,
+) (r seedbed.Receipt, err error) {
+	s.removed = append(s.removed, work.Backups...)
+	return r, nil
+}
+
+// TestPrune checks that retention removes superfluous backups of this installation's instances, by one job, and no others.
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	s := &shelf{keep: seedbed.Retention{Last: 1}}
+	for i, id := range []seedbed.BackupID{"b1", "b2", "b3"} {
+		for _, of := range []seedbed.InstanceID{"ours", "theirs"} {
+			s.list.Backups = append(s.list.Backups, seedbed.BackupHead{
+				BackupKey: seedbed.BackupKey{Instance: of, Backup: id}, Time: now.Add(time.Duration(i) * time.Hour)})
+		}
+	}
+	c := New(Config{Backups: s}, s, nil)
+	for _, run := range []struct {
+		after time.Duration
+		dry   bool
+		want  int
+	}{{0, true, 2}, {0, false, 2}, {time.Minute, false, 0}, {2 * pruneEvery, false, 2}} {
+		todo, skipped, err := c.prunings(t.Context(), now.Add(run.after), run.dry)
+		if err != nil || len(skipped) > 0 || len(todo) != run.want {
+			t.Fatalf("after %s: %d chores, want %d; skipped %q, %v", run.after, len(todo), run.want, skipped, err)
+		}
+		for _, job := range todo {
+			if run.dry {
+				continue
+			}
+			if done, err := job.apply(t.Context()); !done || err != nil {
+				t.Fatal(done, err)
+			}
+		}
+	}
+	want := []seedbed.BackupKey{{Instance: "ours", Backup: "b1"}, {Instance: "ours", Backup: "b2"}}
+	if !slices.Equal(s.removed, slices.Concat(want, want)) {
+		t.Errorf("removed %v", s.removed)
+	}
+}

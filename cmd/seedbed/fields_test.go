@@ -168,7 +168,8 @@ var answers = []string{
 	"NewEndpoint", "EndpointTest", "Replayed", "NewHook", "Snapshot", "JobStatus", "EventPage", "OutputPage", "Health", "Overview",
 	"NewToken", "Role", "Whoami", "ProjectStatus", "TrashItem", "Stored", "SystemTemplate", "NetworkTemplate", "StorageTemplate",
 	"UserData", "Script", "ScriptOptions", "OVA", "StoredVolume", "SignIn", "Session", "NewSession", "Ticket", "Usage",
-	"NodeUsage", "InstanceUsage", "FenceStatus", "BackupTarget", "BackupTargetCheck", "Backup", "BackupDetails", "BackupNIC", "BackupDiskInTarget",
+	"NodeUsage", "InstanceUsage", "FenceStatus", "BackupTarget", "BackupTargetCheck", "Backup", "BackupDetails", "BackupNIC",
+	"BackupDiskInTarget",
 }
 
 // TestEveryFieldHasAFlag checks that each field of each request can be set on the command line.

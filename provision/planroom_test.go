@@ -106,7 +106,7 @@ func TestPlanImport(t *testing.T) {
 			[]string{"the file /srv/disk is looked at when the job runs, on node node1"}, nil},
 		{"upload", seedbed.ImportRequest{Name: "fresh", Pool: "default", Size: seedbed.GiB}, nil, nil},
 		{"large upload", seedbed.ImportRequest{Name: "fresh", Pool: "default", Size: 5 * seedbed.GiB},
-			[]string{"the file has 5.0GiB, and pool default 4.0GiB free: it may not fit"}, nil},
+			[]string{"it has 5.0GiB, and pool default 4.0GiB free: it may not fit"}, nil},
 		{"ova", seedbed.ImportRequest{Name: "vm", Pool: "default", OVA: true},
 			[]string{"its disks become the images ova_vm_sda and so on, and a system template and a profile named vm are created"}, nil},
 		{"name taken", seedbed.ImportRequest{Name: "debian", Pool: "default", Size: 1}, nil,

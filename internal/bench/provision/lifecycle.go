@@ -71,8 +71,7 @@ func (h *hand) snapshot(image string) (took time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
-	snap, err := img.CreateSnapshot("by-hand")
-	if err != nil {
+	if _, err := img.CreateSnapshot("by-hand"); err != nil {
 		return 0, errors.Join(err, img.Close())
 	}
 	if err := img.Close(); err != nil {
@@ -82,8 +81,7 @@ func (h *hand) snapshot(image string) (took time.Duration, err error) {
 	if img, err = rbd.OpenImage(h.io, image, rbd.NoSnapshot); err != nil {
 		return 0, err
 	}
-	snap = img.GetSnapshot("by-hand")
-	return took, errors.Join(snap.Remove(), img.Close())
+	return took, errors.Join(img.GetSnapshot("by-hand").Remove(), img.Close())
 }
 
 // attach has the engine and the hand give a running instance a volume each. Each turn has an instance of its own, because its guest, which

@@ -32,7 +32,7 @@ run: ## a signed webhook boots a real guest; ONCE=1 ends once it has reported in
 # Packages that share the host's one libvirtd, its block devices or its control groups run one after
 # another. Beside them run those that mostly wait, one at a time, because guests that boot need the processors. The others run
 # side by side after them, those that take longest first.
-WAITS  := provision/ceph netcfg
+WAITS  := provision/ceph provision/backup netcfg
 ALONE  := internal/e2e internal/soak internal/lab provision/libvirt provision/dir provision/image provision/mapper provision/script provision/script/sandbox provision/script/python
 LONG   := store provision cmd/seedbed
 # A test that fails runs once more, alone, if there are few. One that passes only then is named at the end:

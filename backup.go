@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -268,11 +269,17 @@ func BackupIDOf(job JobID, at time.Time) BackupID {
 // BackupSnapshot names the snapshot of the volumes that a backup in a target is read from. The next one may be read by what has changed
 // since.
 func BackupSnapshot(target string, backup BackupID) string {
-	return BackupSnapshots(target) + string(backup)
+	return "backup-" + target + "-" + string(backup)
 }
 
-// BackupSnapshots is what the names of the snapshots for the backups in a target begin with.
-func BackupSnapshots(target string) string { return "backup-" + target + "-" }
+// backupID is the form of the IDs of BackupIDOf.
+var backupID = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}$`)
+
+// IsBackupSnapshot reports whether a snapshot has a name of BackupSnapshot for a backup in that target.
+func IsBackupSnapshot(target, name string) bool {
+	id, ok := strings.CutPrefix(name, BackupSnapshot(target, ""))
+	return ok && backupID.MatchString(id)
+}
 
 // BackupJob is the input of a job that makes a backup.
 type BackupJob struct {

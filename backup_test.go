@@ -61,3 +61,24 @@ func TestBackupSchedule(t *testing.T) {
 		t.Error("by profile")
 	}
 }
+
+// TestIsBackupSnapshot checks that a backup never removes a snapshot of an operator, or for another target.
+func TestIsBackupSnapshot(t *testing.T) {
+	t.Parallel()
+	id := BackupIDOf(NewJobID(), time.Now())
+	for name, want := range map[string]bool{
+		BackupSnapshot("nas", id):                  true,
+		BackupSnapshot("nas-2", id):                false,
+		BackupSnapshot("other", id):                false,
+		"backup-nas-before-upgrade":                false,
+		BackupSnapshot("nas", id) + "-kept":        false,
+		"backup-nas-":                              false,
+		"backup-nas-20260101T000000Z":              false,
+		"my-" + BackupSnapshot("nas", id):          false,
+		BackupSnapshot("nas", BackupID("2026-01")): false,
+	} {
+		if got := IsBackupSnapshot("nas", name); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}

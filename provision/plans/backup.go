@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"seedbed"
 	"seedbed/provision/effects"
@@ -253,7 +252,7 @@ func (t *task) tidySnapshots(ctx context.Context) error {
 		}
 		for _, s := range all {
 			own := s.Name == seedbed.BackupSnapshot(job.Target, job.Backup)
-			if !strings.HasPrefix(s.Name, seedbed.BackupSnapshots(job.Target)) || own && info.Disk.Type == "rbd" {
+			if !seedbed.IsBackupSnapshot(job.Target, s.Name) || own && info.Disk.Type == "rbd" {
 				continue
 			}
 			spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: s.Name}

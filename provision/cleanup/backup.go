@@ -32,6 +32,9 @@ type Backups interface {
 // pruneEvery is how often a target is looked at, which lists all that is in it.
 const pruneEvery = time.Hour
 
+// pruneMost bounds the backups that one job removes. The rest is removed an hour later.
+const pruneMost = 500
+
 // prunings lists the backups that the retention of their targets does not keep, and says which targets could not be listed. Only backups of
 // instances of this installation are removed: others may be in the same target.
 func (c *Cleaner) prunings(ctx context.Context, now time.Time, dry bool) (todo []chore, skipped []string, err error) {
@@ -63,6 +66,7 @@ func (c *Cleaner) prunings(ctx context.Context, now time.Time, dry bool) (todo [
 		if err != nil {
 			return nil, nil, err
 		}
+		due = due[:min(len(due), pruneMost)]
 		for i, b := range due {
 			todo = append(todo, chore{
 				Item{Task: "backups", Action: "remove", Subject: string(b.Backup),
@@ -198,17 +202,17 @@ func (b *BackupCron) Pass(ctx context.Context, done, now time.Time) error {
 		for next := schedule.Next(slot); !next.IsZero() && !next.After(now); next = schedule.Next(next) {
 			slot = next
 		}
+		if instances == nil { // before the slot is taken, which cannot be given back
+			if instances, err = b.store.Instances(ctx); err != nil {
+				return err
+			}
+		}
 		mine, err := b.store.CronSlot(ctx, fmt.Sprintf("backup %x", sha256.Sum256([]byte(s.Name)))[:40], slot)
 		if err != nil {
 			return fmt.Errorf("take the slot of %s: %w", s.Name, err)
 		}
 		if !mine {
 			continue
-		}
-		if instances == nil {
-			if instances, err = b.store.Instances(ctx); err != nil {
-				return err
-			}
 		}
 		b.ask(ctx, s, instances)
 	}

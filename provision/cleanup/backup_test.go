@@ -16,12 +16,20 @@ type schedulesOf struct {
 	all   []seedbed.BackupSchedule
 	of    []seedbed.Instance
 	taken []time.Time
+	fails bool // the next reading of instances
 }
 
 func (s *schedulesOf) BackupSchedules(context.Context) ([]seedbed.BackupSchedule, error) {
 	return s.all, nil
 }
-func (s *schedulesOf) Instances(context.Context) ([]seedbed.Instance, error) { return s.of, nil }
+
+func (s *schedulesOf) Instances(context.Context) ([]seedbed.Instance, error) {
+	if s.fails {
+		s.fails = false
+		return nil, errors.New("the database does not answer")
+	}
+	return s.of, nil
+}
 
 func (s *schedulesOf) CronSlot(_ context.Context, _ string, slot time.Time) (bool, error) {
 	if slices.Contains(s.taken, slot) {
@@ -50,9 +58,12 @@ func TestBackupCron(t *testing.T) {
 		return nil
 	}, slog.New(slog.DiscardHandler))
 	day := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-	for _, hours := range [][2]int{{0, 1}, {1, 4}, {1, 4}, {4, 20}} {
+	failed := false
+	for _, hours := range [][2]int{{0, 1}, {1, 4}, {1, 4}, {1, 4}, {4, 20}} {
+		failing := hours[0] == 1 && !failed
+		s.fails, failed = failing, failed || failing
 		from, to := day.Add(time.Duration(hours[0])*time.Hour), day.Add(time.Duration(hours[1])*time.Hour)
-		if err := cron.Pass(t.Context(), from, to); err != nil {
+		if err := cron.Pass(t.Context(), from, to); (err != nil) != failing { // the slot is then looked at again
 			t.Fatal(err)
 		}
 	}

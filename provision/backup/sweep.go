@@ -88,7 +88,7 @@ func (p *Place) live(ctx context.Context, abandoned time.Time) (map[seedbed.Dige
 		switch {
 		case "/"+file == manifestFile:
 			finished[key] = true
-		case strings.HasSuffix(file, indexSuffix):
+		case strings.HasSuffix(o.name, indexSuffix): // also with a key that this release does not know
 			indexes = append(indexes, o)
 		}
 		return nil
@@ -99,7 +99,7 @@ func (p *Place) live(ctx context.Context, abandoned time.Time) (map[seedbed.Dige
 	live := map[seedbed.Digest]bool{}
 	for _, o := range indexes {
 		key, _ := split(o.name)
-		if !finished[key] && o.time.Before(abandoned) {
+		if key != (seedbed.BackupKey{}) && !finished[key] && o.time.Before(abandoned) {
 			// It may have got its manifest in the meantime.
 			if _, err := p.stored(ctx, key); errors.Is(err, seedbed.ErrNotFound) {
 				removed, err := p.store.remove(ctx, o.name, abandoned)

@@ -296,3 +296,23 @@ func TestBackupsKeepBytes(t *testing.T) {
 		}
 	})
 }
+
+// A sweep keeps the chunks of a backup whose key this release does not know.
+func TestSweepKeepsUnknown(t *testing.T) {
+	t.Parallel()
+	c := at(t, nil)
+	p := open(t, c)
+	k := newKeyOf(seedbed.NewInstanceID())
+	backUp(t, p, k, testDisk(), nil)
+	below := filepath.Join(c.Path, backupsDir)
+	if err := os.Rename(filepath.Join(below, string(k.Instance)), filepath.Join(below, "of another form")); err != nil {
+		t.Fatal(err)
+	}
+	makeOlder(t, c, 30*24*time.Hour)
+	if swept, err := p.Sweep(t.Context(), 25*time.Hour, nil); err != nil || swept.Removed != 0 || swept.Kept == 0 {
+		t.Errorf("swept %+v, %v", swept, err)
+	}
+	if left := files(t, c, backupsDir); len(left) != 2 {
+		t.Errorf("left %q", left)
+	}
+}

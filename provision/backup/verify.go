@@ -143,10 +143,14 @@ func (v *verification) chunks(ctx context.Context, progress func(seedbed.Progres
 	})
 }
 
-// aside gives a damaged chunk another name. One that the place does not let go stays.
+// aside gives a damaged chunk another name. It reads it again first: it stays if only reading it has failed, or if it was written again.
+// One that the place does not let go stays, too.
 func (v *verification) aside(ctx context.Context, d seedbed.Digest) error {
 	data, err := v.store.get(ctx, chunkName(d), maxStored)
 	if err == nil {
+		if _, e := v.codec.decode(d, data, nil); !isDamaged(e) {
+			return e
+		}
 		err = v.store.put(ctx, setAside+d.String(), data)
 	}
 	if err == nil {

@@ -28,7 +28,8 @@ func (p *Place) Write(
 			"the place of backups is encrypted: the key of the names of its chunks is needed to write to it")
 	}
 	x := &index{size: int64(size), chunks: make([]seedbed.Digest, chunksOf(int64(size)))}
-	w := &writer{Place: p, src: src, index: x, meter: meter{total: size, report: progress}, seen: map[seedbed.Digest]bool{}}
+	w := &writer{Place: p, src: src, index: x, meter: meter{total: size, report: progress}, seen: map[seedbed.Digest]bool{},
+		known: map[seedbed.Digest]bool{}}
 	if err := w.plan(ctx, base); err != nil {
 		return seedbed.BackupDisk{}, err
 	}
@@ -52,6 +53,7 @@ type writer struct {
 
 	mu    sync.Mutex
 	seen  map[seedbed.Digest]bool // which chunks this call has put or found, or is about to
+	known map[seedbed.Digest]bool // those of the base that it has found
 	read  int64
 	added int
 	bytes int64
@@ -87,7 +89,7 @@ func (w *writer) chunk(ctx context.Context, worker, i int) error {
 		there := name == seedbed.Digest{}
 		if !there {
 			var err error
-			if there, err = w.have(ctx, name); err != nil {
+			if there, err = w.found(ctx, name); err != nil {
 				return err
 			}
 		}
@@ -95,7 +97,6 @@ func (w *writer) chunk(ctx context.Context, worker, i int) error {
 			w.index.chunks[i] = name
 			return nil
 		}
-		w.lack(name)
 	} else if w.written != nil && !w.written[i] {
 		return nil
 	}
@@ -135,7 +136,8 @@ func (w *writer) chunk(ctx context.Context, worker, i int) error {
 	return nil
 }
 
-// have reports whether a chunk is in the place, and stays there until this backup is complete.
+// have reports whether a chunk whose content was read is in the place, and stays there until this backup is complete. If not, the caller
+// puts it.
 func (w *writer) have(ctx context.Context, name seedbed.Digest) (bool, error) {
 	w.mu.Lock()
 	seen := w.seen[name]
@@ -147,11 +149,22 @@ func (w *writer) have(ctx context.Context, name seedbed.Digest) (bool, error) {
 	return w.store.renew(ctx, chunkName(name))
 }
 
-// lack notes that a chunk of the base is not in the place.
-func (w *writer) lack(name seedbed.Digest) {
+// found is have for a chunk that only the base names. It does not count on a chunk that another goroutine is about to put: the content that
+// is read may have another name.
+func (w *writer) found(ctx context.Context, name seedbed.Digest) (bool, error) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.seen, name)
+	known := w.known[name]
+	w.mu.Unlock()
+	if known {
+		return true, nil
+	}
+	there, err := w.store.renew(ctx, chunkName(name))
+	if there {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.known[name], w.seen[name] = true, true
+	}
+	return there, err
 }
 
 // finish writes the index, once all chunks are durable.

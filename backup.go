@@ -107,7 +107,8 @@ func (t BackupTarget) Where() string {
 // Place returns the target as a worker reaches it.
 func (t BackupTarget) Place() BackupPlace {
 	p := BackupPlace{Kind: BackupDir, Path: t.Path, URL: t.URL, Bucket: t.Bucket, Prefix: t.Prefix, Region: t.Region, KeyID: t.KeyID,
-		Secret: t.Secret, Recipient: t.Recipient, Identity: t.Identity, NameKey: t.NameKey, Before: t.Before, After: t.After}
+		Secret: t.Secret, Recipient: t.Recipient, Identity: t.Identity, NameKey: t.NameKey, Before: t.Before, After: t.After,
+		Known: !t.Created.IsZero()}
 	if t.Path == "" {
 		p.Kind = BackupS3
 	}

@@ -165,6 +165,8 @@ type BackupPlace struct {
 	// "mount /mnt/backup". Their words are separated by spaces; no shell reads them. The worker's configuration lists which may be run.
 	Before []string `json:"before,omitempty"`
 	After  []string `json:"after,omitempty"`
+	// Known is set for a place that has been made. A check then makes none: an empty directory is one where nothing is mounted.
+	Known bool `json:"known,omitempty"`
 }
 
 // BackupPlaceInfo describes a place that can be reached and written to.

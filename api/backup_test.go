@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/age"
+
 	"seedbed"
 	"seedbed/provision/backup"
 	"seedbed/provision/cleanup"
@@ -76,4 +78,33 @@ func TestBackupsOfProjects(t *testing.T) {
 	shop("GET", "/backups?target=nas", "", 200, "[]")
 	shop("GET", "/backups/nas/b2", "", 404)
 	shop("GET", "/backup-targets", "", 403)
+}
+
+// TestChangedTarget checks that a target is not given an identity that does not open it, and that a check never makes the place again.
+func TestChangedTarget(t *testing.T) {
+	t.Parallel()
+	s := composable(t)
+	mine, other := identity(t), identity(t)
+	dir := t.TempDir()
+	s.expect(t, "POST", "/backup-targets", `{"name":"nas","path":"`+dir+`","recipient":"`+mine.Recipient().String()+`"}`, 201)
+	s.expect(t, "PATCH", "/backup-targets/nas", `{"identity":"`+other.String()+`"}`, 422, "secret key of backups is that of")
+	s.expect(t, "GET", "/backup-targets/nas", "", 200, `"has_identity":false`)
+	s.expect(t, "PATCH", "/backup-targets/nas", `{"identity":"`+mine.String()+`"}`, 200, `"has_identity":true`)
+	s.expect(t, "POST", "/backup-targets/nas/check", "", 200)
+	if err := os.Remove(filepath.Join(dir, "seedbed-target.json")); err != nil { // as where nothing is mounted
+		t.Fatal(err)
+	}
+	s.expect(t, "POST", "/backup-targets/nas/check", "", 404, "mount it")
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("the check left %v, %v", left, err)
+	}
+}
+
+func identity(t *testing.T) *age.X25519Identity {
+	t.Helper()
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }

@@ -86,6 +86,17 @@ func (r *router) changeBackupTarget(ctx context.Context, c *fiber.Ctx) error {
 	if req == (seedbed.BackupTargetChange{}) {
 		return server.Invalid("nothing to change: expected some of key_id, secret, identity, node, before, after and keep")
 	}
+	if req.KeyID != nil || req.Secret != nil || req.Identity != nil { // with a wrong one, every backup would fail
+		t, err := r.targetNamed(ctx, n)
+		if err != nil {
+			return err
+		}
+		if t = req.Of(t); t.Check() == nil { // or else the change is refused
+			if _, err := r.Backups.CheckTarget(ctx, t); err != nil {
+				return err
+			}
+		}
+	}
 	t, err := r.Store.ChangeBackupTarget(ctx, n, func(t *seedbed.BackupTarget) error {
 		if err := server.Matches(c, targetTag(*t)); err != nil {
 			return err
@@ -110,7 +121,7 @@ func (r *router) checkBackupTarget(ctx context.Context, c *fiber.Ctx) (any, erro
 		return nil, err
 	}
 	info, err := r.Backups.CheckTarget(ctx, t)
-	return wire.BackupTargetCheck{Made: info.Made, ChunkSize: info.ChunkSize, Recipient: info.Recipient}, err
+	return wire.BackupTargetCheck{ChunkSize: info.ChunkSize, Recipient: info.Recipient}, err
 }
 
 // backUp accepts a job that makes a backup of an instance, or answers its plan.

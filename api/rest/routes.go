@@ -73,7 +73,7 @@ func (r *router) installationRoutes() []route {
 		{get, "/backup-targets", seedbed.ActionTargetRead, call, r.backupTargets().serve},
 		{post, "/backup-targets", seedbed.ActionTargetManage, doctorTimeout, r.createBackupTarget},
 		{get, "/backup-targets/:name", seedbed.ActionTargetRead, call, r.backupTarget},
-		{patch, "/backup-targets/:name", seedbed.ActionTargetManage, call, r.changeBackupTarget},
+		{patch, "/backup-targets/:name", seedbed.ActionTargetManage, doctorTimeout, r.changeBackupTarget},
 		{del, "/backup-targets/:name", seedbed.ActionTargetManage, call, r.deleteBackupTarget},
 		{post, "/backup-targets/:name/check", seedbed.ActionTargetManage, doctorTimeout, answer(r.checkBackupTarget)},
 

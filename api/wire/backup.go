@@ -15,8 +15,6 @@ type BackupTarget struct {
 
 // BackupTargetCheck says that a target can be reached and written to.
 type BackupTargetCheck struct {
-	// Made reports whether it was empty and is ready now.
-	Made      bool          `json:"made"`
 	ChunkSize seedbed.Bytes `json:"chunk_size"`
 	// Recipient is the age public key for which it is encrypted; empty if it is not.
 	Recipient string `json:"recipient,omitempty"`

@@ -9,8 +9,8 @@ import (
 // The effects on backups. A place that does not answer is ErrUnavailable, one that refuses ErrForbidden, one without space ErrFull,
 // and one that is encrypted with a call without the key that it needs ErrInvalid.
 var (
-	// CheckBackupPlace reports whether a place can be reached and written to. It makes an empty place ready for backups. The Identity is
-	// needed once for an encrypted place that exists, to learn its NameKey.
+	// CheckBackupPlace reports whether a place can be reached and written to. It makes an empty place ready for backups, unless it is
+	// Known. The Identity is needed once for an encrypted place that exists, to learn its NameKey.
 	CheckBackupPlace = Query[seedbed.BackupPlace, seedbed.BackupPlaceInfo]{"check-backup-place"}
 	// BackupVolume writes a volume's content at a snapshot to a place. The backup is not listed before WriteManifest.
 	BackupVolume = Effect[VolumeBackup, seedbed.BackupDisk]{"backup-volume"}

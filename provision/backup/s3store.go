@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -26,6 +27,9 @@ type s3Store struct {
 	where          string
 	// renewAfter is how old an object must be to be renewed, which takes a copy of it.
 	renewAfter time.Duration
+
+	mu      sync.Mutex
+	renewed []string // since the last sync
 }
 
 // renewAfter is the default of s3Store.renewAfter: much less than any sweep's grace, and more than clocks may differ for the server to
@@ -115,7 +119,20 @@ func (s *s3Store) create(ctx context.Context, name string, data []byte) error {
 	return s.write(ctx, name, data, o)
 }
 
-func (s *s3Store) sync(context.Context) error { return nil }
+// sync looks whether what was renewed is still there. A sweep may have looked at its time before that, and have removed it after that.
+func (s *s3Store) sync(ctx context.Context) error {
+	s.mu.Lock()
+	names := s.renewed
+	s.renewed = nil
+	s.mu.Unlock()
+	return each(ctx, len(names), func(ctx context.Context, _, i int) error {
+		_, ok, err := s.look(ctx, names[i])
+		if err == nil && !ok {
+			err = seedbed.Errorf(seedbed.ErrUnavailable, "%s in %s was swept while a backup counted on it: make the backup again", names[i], s.where)
+		}
+		return err
+	})
+}
 
 func (s *s3Store) get(ctx context.Context, name string, limit int64) ([]byte, error) {
 	asking, cancel := context.WithTimeout(ctx, requestTime)
@@ -156,6 +173,11 @@ func (s *s3Store) renew(ctx context.Context, name string) (bool, error) {
 		minio.CopySrcOptions{Bucket: s.bucket, Object: s.prefix + name})
 	if absent(err) { // removed in the meantime
 		return false, nil
+	}
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.renewed = append(s.renewed, name)
 	}
 	return err == nil, s.explain(ctx, "renew "+name, err)
 }

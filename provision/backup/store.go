@@ -12,7 +12,7 @@ type store interface {
 	put(ctx context.Context, name string, data []byte) error
 	// create is put for an object that must not exist; ErrExists.
 	create(ctx context.Context, name string, data []byte) error
-	// sync makes what was put durable.
+	// sync makes what was put durable. ErrUnavailable if what was renewed is not there any more.
 	sync(ctx context.Context) error
 	// get returns an object; ErrNotFound, or ErrConflict for one that is larger than limit.
 	get(ctx context.Context, name string, limit int64) ([]byte, error)

@@ -2,7 +2,9 @@ package seedbed
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -281,6 +283,15 @@ func (m BackupManifest) Check() error {
 		seen[d.Disk] = true
 	}
 	return nil
+}
+
+// BackupUnread returns why a target cannot be read, as the caller may see it: a tenant does not learn where the target
+// is, but learns that a key is missing.
+func BackupUnread(ctx context.Context, target string, err error) error {
+	if !IsTenant(ctx) || errors.Is(err, ErrInvalid) {
+		return err
+	}
+	return Errorf(ErrUnavailable, "backup target %q cannot be read now", target)
 }
 
 // BackupList is what is in a place.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,6 +79,19 @@ func TestBackupsOfProjects(t *testing.T) {
 	shop("GET", "/backups?target=nas", "", 200, "[]")
 	shop("GET", "/backups/nas/b2", "", 404)
 	shop("GET", "/backup-targets", "", 403)
+
+	to, err := s.db.BackupTarget(t.Context(), "nas")
+	if err == nil {
+		err = os.Remove(filepath.Join(to.Path, "seedbed-target.json"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/backups?target=nas", "/backups/nas/b3"} {
+		if answer := shop("GET", path, "", 503); strings.Contains(answer.body, to.Path) {
+			t.Errorf("%s shows where the target is: %s", path, answer.body)
+		}
+	}
 }
 
 // TestChangedTarget checks that a target is not given an identity that does not open it, and that a check never makes the place again.

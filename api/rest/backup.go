@@ -178,11 +178,8 @@ func projectIn(b wire.Backup) string {
 func (r *router) backupsIn(ctx context.Context, c *fiber.Ctx, t seedbed.BackupTarget) (all []wire.Backup, err error) {
 	list, err := r.Backups.ListBackups(ctx, t)
 	if err != nil {
-		if seedbed.IsTenant(ctx) {
-			r.Log.Warn("list backups", "target", t.Name, "err", err)
-			return nil, seedbed.Errorf(seedbed.ErrUnavailable, "backup target %q cannot be read now", t.Name)
-		}
-		return nil, err
+		r.Log.Warn("list backups", "target", t.Name, "err", err)
+		return nil, seedbed.BackupUnread(ctx, t.Name, err)
 	}
 	for _, b := range list.Backups {
 		all = append(all, wire.Backup{Target: t.Name, BackupHead: b})
@@ -232,7 +229,8 @@ func (r *router) backup(ctx context.Context, c *fiber.Ctx) error {
 	}
 	m, err := r.Backups.BackupManifest(ctx, t, b.BackupKey)
 	if err != nil {
-		return err
+		r.Log.Warn("read a backup", "target", t.Name, "backup", b.Backup, "err", err)
+		return seedbed.BackupUnread(ctx, t.Name, err)
 	}
 	shown, err := wire.DetailsOf(b, m)
 	if err != nil {

@@ -136,9 +136,9 @@ func (p *Place) Close() error {
 	return p.store.close()
 }
 
-// Check reports whether a place can be reached and written to. It makes an empty place ready for backups, unless it is Known. Errors: ErrInvalid for a
-// place that is described wrongly, or for which Identity is missing or wrong, ErrConflict for one that is encrypted for another
-// recipient, ErrNotFound, ErrForbidden, ErrUnavailable, ErrFull.
+// Check reports whether a place can be reached and written to. It makes an empty place ready for backups, unless it is Known. Errors:
+// ErrInvalid for a place that is described wrongly, or for which Identity is missing or wrong, ErrConflict for one that is encrypted for
+// another recipient, ErrNotFound, ErrForbidden, ErrUnavailable, ErrFull.
 func Check(ctx context.Context, c seedbed.BackupPlace) (info seedbed.BackupPlaceInfo, err error) {
 	recipient, err := parseRecipient(c.Recipient)
 	if err != nil {
@@ -157,7 +157,8 @@ func Check(ctx context.Context, c seedbed.BackupPlace) (info seedbed.BackupPlace
 	}
 	t, err := readTarget(ctx, s)
 	if errors.Is(err, seedbed.ErrNotFound) && c.Known {
-		return info, seedbed.Errorf(seedbed.ErrNotFound, "%s is not in the place of backups any more: mount it, or bring its content back", targetName)
+		return info, seedbed.Errorf(seedbed.ErrNotFound, "%s is not in the place of backups any more: mount it, or bring its content back",
+			targetName)
 	}
 	if errors.Is(err, seedbed.ErrNotFound) {
 		if t, info.Made, err = makePlace(ctx, s, &seal{recipient: recipient}); err == nil && info.Made {

@@ -25,7 +25,8 @@ func TestSweptAfterRenewal(t *testing.T) {
 			w.Header().Set("Last-Modified", when.Format(http.TimeFormat))
 			w.Header().Set("ETag", `"1"`)
 		case r.Method == http.MethodPut && r.Header.Get("X-Amz-Copy-Source") != "":
-			_, _ = io.WriteString(w, `<CopyObjectResult><ETag>"1"</ETag><LastModified>`+when.Format(time.RFC3339)+`</LastModified></CopyObjectResult>`)
+			_, _ = io.WriteString(w, `<CopyObjectResult><ETag>"1"</ETag><LastModified>`+when.Format(time.RFC3339)+
+				`</LastModified></CopyObjectResult>`)
 		default:
 			w.WriteHeader(http.StatusNotImplemented)
 		}

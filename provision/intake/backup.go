@@ -218,7 +218,7 @@ func (in *Intake) restored(
 	}
 	m, err := in.serving.Backups.BackupManifest(ctx, target, of.Backup)
 	if err != nil {
-		return r, err
+		return r, seedbed.BackupUnread(ctx, target.Name, err)
 	}
 	var c seedbed.BackupConfig
 	if err := json.Unmarshal(m.Config, &c); err != nil || len(c.Volumes) != len(m.Disks) || len(m.Disks) == 0 {
@@ -241,9 +241,12 @@ func (in *Intake) restored(
 	}
 	for i, d := range m.Disks {
 		pool := cmp.Or(req.Pools[c.Volumes[i].Pool], c.Volumes[i].Pool)
-		if err := in.poolKnown(ctx, pool); err != nil {
-			return r, seedbed.Errorf(seedbed.ErrInvalid, "pool %q of the backup does not exist here: say which one takes its place (--pool %s=POOL)",
-				seedbed.Clip(pool), seedbed.Clip(pool))
+		if err := in.poolKnown(ctx, pool); errors.Is(err, seedbed.ErrNotFound) {
+			return r, seedbed.Errorf(seedbed.ErrInvalid,
+				"pool %q for disk %d of the backup does not exist here: say which one is to have it (--pool %s=POOL)",
+				seedbed.Clip(pool), i, seedbed.Clip(c.Volumes[i].Pool))
+		} else if err != nil {
+			return r, err
 		}
 		r.inst.Volumes = append(r.inst.Volumes,
 			seedbed.Volume{Pool: pool, Name: fmt.Sprintf("%s-%d", r.inst.ID, i), Index: i, Size: d.Size})

@@ -173,6 +173,38 @@ func TestFailedFence(t *testing.T) {
 	}
 }
 
+// TestFenceOfNodeThatAnswers checks that a node whose worker answers does not count as off, whatever its agent or an operator says: nothing
+// is started elsewhere. Without a request, it is not even switched off.
+func TestFenceOfNodeThatAnswers(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		spec   seedbed.FailoverSpec
+		fences int
+		says   string
+	}{
+		"requested": {seedbed.FailoverSpec{}, 1, "the worker there answers"},
+		"confirmed": {seedbed.FailoverSpec{Confirmed: true}, 0, "its worker answers"},
+		"lost":      {seedbed.FailoverSpec{Lost: true, Share: 50}, 0, "its worker answers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t).withProfile(seedbed.ReadyStarted)
+			l.lostNode(seedbed.RestartAlways, seedbed.InstanceRunning)
+			f := l.fleet.(*nodes)
+			id, err := l.failover(testNode, tt.spec)
+			l.ok(err)
+			f.setAway(testNode, false, 0)
+			job := l.runUntil(id, seedbed.JobRolledBack)
+			if !strings.Contains(job.Error, tt.says) || len(f.hosts[otherNode].fences) != tt.fences {
+				t.Errorf("job: %s; fences %v", job.Error, f.hosts[otherNode].fences)
+			}
+			if got := l.fenced(testNode); !got.Fenced.IsZero() || got.Incarnation != 0 || l.byName("web1").Node != testNode {
+				t.Errorf("fencing %+v", got)
+			}
+		})
+	}
+}
+
 // TestFailoverLeavesNever checks that an instance whose restart is never stays, and is named.
 func TestFailoverLeavesNever(t *testing.T) {
 	t.Parallel()

@@ -40,6 +40,8 @@ func (t *task) fenceNode(ctx context.Context) error {
 	case !node.Fencing.Fenced.IsZero():
 		t.Event("info", 100, "node %s is off since %s", node.Name, node.Fencing.Fenced.Format(time.RFC3339))
 		return nil
+	case (spec.Lost || spec.Confirmed) && t.isAlive(ctx, node.Name): // also if it is back since the job was requested
+		return seedbed.Errorf(seedbed.ErrConflict, "node %s is not fenced: its worker answers", node.Name)
 	case spec.Confirmed:
 		t.Event("warn", 100, "an operator has confirmed that node %s is off", node.Name)
 	default:
@@ -53,6 +55,17 @@ func (t *task) fenceNode(ctx context.Context) error {
 		}
 	}
 	return t.fromStoreWrite(ctx, func(ctx context.Context) error { return t.store.NodeFenced(ctx, t.Ref) })
+}
+
+// aliveWithin is how long the worker of a node has to answer that is to be off.
+const aliveWithin = 3 * time.Second
+
+// isAlive reports whether the worker of a node answers.
+func (t *task) isAlive(ctx context.Context, node string) bool {
+	ctx, cancel := context.WithTimeout(ctx, aliveWithin)
+	defer cancel()
+	_, err := effects.Inventory.Ask(ctx, t.WorkerOf(node), effects.None{})
+	return err == nil
 }
 
 // switchOffNode runs the fence agent of a node on other nodes that answer, until one of them says that the node is off.
@@ -72,6 +85,10 @@ func (t *task) switchOffNode(ctx context.Context, node seedbed.Node) error {
 			_, err := effects.FenceNode.Do(ctx, t.WorkerOf(n.Name), call, agent)
 			return err
 		})
+		if err == nil && t.isAlive(ctx, node.Name) {
+			return seedbed.Errorf(seedbed.ErrConflict, "%s on node %s says that node %s is off, and the worker there answers: do the options of "+
+				"the agent name another machine?", agent.Agent, n.Name, node.Name)
+		}
 		if err == nil {
 			t.Event("info", 100, "node %s is off, as %s on node %s says", node.Name, agent.Agent, n.Name)
 			return nil

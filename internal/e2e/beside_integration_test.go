@@ -15,7 +15,7 @@ import (
 
 // lengthy are the tests that boot guests, take servers away or install a Debian, the longest first.
 var lengthy = []string{"TestScriptGuest", "TestEngines", "TestDebianKernel", "TestPackages", "TestGuest", "TestTour", "TestDirectGuest",
-	"TestTwoNodes", "TestKill", "TestMachines", "TestRealClients", "TestBridgedGuest"}
+	"TestTwoNodes", "TestFailover", "TestKill", "TestMachines", "TestRealClients", "TestBridgedGuest"}
 
 // places are those of tests that run beside each other: one more than there are processors, since some
 // wait much of the time.

@@ -41,14 +41,19 @@ type twoNodes struct {
 
 func newTwoNodes(t *testing.T) *twoNodes {
 	t.Helper()
+	return newTwoNodesWith(t, lab.StackOptions{})
+}
+
+// newTwoNodesWith is newTwoNodes with further options.
+func newTwoNodesWith(t *testing.T, o lab.StackOptions) *twoNodes {
+	t.Helper()
 	home := lab.NewHost(t)
 	far := home.Neighbour()
 	home.Libvirt()
 	w := &twoNodes{home: home, libvirtd: far.Libvirt(), pool: filepath.Join(lab.Dir(t), "pool")}
-	w.Stack = lab.NewStack(t, lab.StackOptions{
-		Host: home, Cluster: far.Peer, Storage: fmt.Sprintf("{pools: [{name: default, type: dir, path: %q, shared: true}]}", w.pool),
-		Jobs: lasting,
-	})
+	o.Host, o.Cluster, o.Jobs = home, far.Peer, lasting
+	o.Storage = fmt.Sprintf("{pools: [{name: default, type: dir, path: %q, shared: true}]}", w.pool)
+	w.Stack = lab.NewStack(t, o)
 	w.other = w.AddNode(far, "hv2")
 	w.await(t, "hv2", seedbed.NodeReady)
 	t.Cleanup(func() {

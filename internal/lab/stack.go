@@ -52,9 +52,9 @@ type StackOptions struct {
 	// Cluster is the address on which seedbedd serves the guest planes of other hosts; unset for
 	// none.
 	Cluster netip.Addr
-	// Store, Storage, Coordination, Jobs, Cleanup and Scripts are YAML flow mappings that replace
-	// the sections' defaults; empty keeps them. A store is migrated before the daemons start.
-	Store, Storage, Coordination, Jobs, Cleanup, Scripts string
+	// Store, Storage, Coordination, Jobs, Cleanup, Scripts and Fencing are YAML flow mappings that
+	// replace the sections' defaults; empty keeps them. A store is migrated before the daemons start.
+	Store, Storage, Coordination, Jobs, Cleanup, Scripts, Fencing string
 	// Webhook and Network hold further members of the sections, as in a YAML flow mapping.
 	Webhook, Network string
 }
@@ -81,15 +81,16 @@ func NewStack(t testing.TB, o StackOptions) *Stack {
 	o.Pool = cmp.Or(o.Pool, filepath.Join(dir, "pools", "default"))
 	s.uri, s.webhook, s.more = cmp.Or(o.URI, "qemu:///system"), o.Webhook, o.Network
 	s.shared = fmt.Sprintf("storage: %s\n", cmp.Or(o.Storage, fmt.Sprintf("{pools: [{name: default, type: dir, path: %s}]}", o.Pool)))
-	s.control = fmt.Sprintf("store: %s\ncoordination: %s\njobs: %s\ncleanup: %s\nscripts: %s\n", cmp.Or(o.Store, "{}"),
+	s.control = fmt.Sprintf("store: %s\ncoordination: %s\njobs: %s\ncleanup: %s\nscripts: %s\nfencing: %s\n", cmp.Or(o.Store, "{}"),
 		cmp.Or(o.Coordination, "{}"),
-		cmp.Or(o.Jobs, "{lease: 1s, poll: 50ms}"), cmp.Or(o.Cleanup, "{}"), cmp.Or(o.Scripts, "{}"))
+		cmp.Or(o.Jobs, "{lease: 1s, poll: 50ms}"), cmp.Or(o.Cleanup, "{}"), cmp.Or(o.Scripts, "{}"),
+		cmp.Or(o.Fencing, "{}"))
 	if s.cluster = o.Cluster; s.cluster.IsValid() {
 		s.control += s.authority(o.Cluster)
 	}
 	s.configure(s.Config, dir, api, hooks,
-		fmt.Sprintf("{listen: \"127.0.0.1:%d\", state: %s/worker, data_dir: %[2]s/known, spool: %[2]s/spool, hooks_dir: %[2]s/hooks.d}",
-			FreePort(t), dir))
+		fmt.Sprintf("{listen: \"127.0.0.1:%d\", state: %s/worker, data_dir: %[2]s/known, spool: %[2]s/spool, hooks_dir: %[2]s/hooks.d, "+
+			"fence_dir: %[2]s/fence.d}", FreePort(t), dir))
 	if o.Store != "" {
 		s.Run(filepath.Join(Programs(t), Seedbedd), "migrate", "--config", s.Config)
 	}

@@ -226,6 +226,39 @@ func TestFailoverLeavesNever(t *testing.T) {
 	t.Errorf("the instance is not named in %+v", events)
 }
 
+// TestAdmissionWaitsForLostInstances checks that a node which is back is not admitted while a job takes an instance from it as from a lost
+// one, and that no such job begins once the node is admitted.
+func TestAdmissionWaitsForLostInstances(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	inst := l.lostNode(seedbed.RestartNever, seedbed.InstanceRunning)
+	f := l.fleet.(*nodes)
+	id, err := l.failover(testNode, seedbed.FailoverSpec{})
+	l.ok(err)
+	l.runUntil(id, seedbed.JobSucceeded)
+	lost := l.migrate(nil)
+	f.setAway(testNode, false, 0)
+	l.ok(l.db.NoteNode(t.Context(), testNode, f.list[0].Report, "", time.Now()))
+	w := failover.New(failover.Config{Log: slog.New(slog.DiscardHandler)}, l.db, failoverWorkers{f})
+	l.want("an admission", w.Look(t.Context(), time.Now()), seedbed.ErrInUse)
+	l.want("one that was begun before", l.db.Readmit(t.Context(), testNode, 1, []seedbed.InstanceID{inst.ID}), seedbed.ErrInUse)
+	l.runUntil(lost, seedbed.JobSucceeded)
+	l.want("one that left its domain", l.db.Readmit(t.Context(), testNode, 1, []seedbed.InstanceID{inst.ID}), seedbed.ErrConflict)
+	if l.fenced(testNode).Fenced.IsZero() {
+		t.Error("the node was admitted")
+	}
+	l.ok(w.Look(t.Context(), time.Now()))
+	if !l.fenced(testNode).Fenced.IsZero() {
+		t.Error("the node was not admitted")
+	}
+	l.isOn(otherNode, seedbed.DomainRunning)
+
+	spec := seedbed.MigrateSpec{PowerSpec: seedbed.PowerSpec{Was: seedbed.InstanceRunning}, From: otherNode, To: testNode, Lost: true}
+	_, err = l.db.Accept(t.Context(), seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobMigrate,
+		State: seedbed.JobQueued, Subject: "web1", Instance: inst.ID, Node: otherNode, Spec: inputOf(spec)}})
+	l.want("a job as from a lost node", err, seedbed.ErrConflict)
+}
+
 // TestFencedShare checks that no more than a share of the nodes is fenced unless an operator asks for it.
 func TestFencedShare(t *testing.T) {
 	t.Parallel()

@@ -118,3 +118,45 @@ func (db *DB) fencing(ctx context.Context, ref seedbed.JobRef, change func(*seed
 		return outbox.Emit(ctx, tx, outbox.Event{Kind: kind, Subject: j.Subject, Data: outbox.Fixed(data)})
 	})
 }
+
+// Leaving returns ErrInUse while a job takes an instance from a node that was fenced, without asking that node.
+func (db *DB) Leaving(ctx context.Context, node string) error {
+	return db.sql.View(ctx, "look for jobs that leave a node", func(tx *sqldb.Tx) error { return leaving(ctx, tx, node) })
+}
+
+func leaving(ctx context.Context, tx *sqldb.Tx, node string) error {
+	all, err := sqldb.List(ctx, tx, jobs.ScanJob, `SELECT `+jobs.JobColumns+` FROM job WHERE kind = $1 AND `+jobs.Live, seedbed.JobMigrate)
+	for _, j := range all {
+		var spec seedbed.MigrateSpec
+		if err := readSpec(j, &spec); err != nil {
+			return err
+		}
+		if spec.Lost && spec.From == node {
+			return inHandsOf(j, "instance", j.Subject)
+		}
+	}
+	return err
+}
+
+// Readmit records that a node which was fenced is back, as nodes.Readmit does. It returns the error of Leaving, and ErrConflict if one of
+// the instances whose domains were left there is on another node by now.
+func (db *DB) Readmit(ctx context.Context, name string, incarnation int64, left []seedbed.InstanceID) error {
+	defer db.nodeStore.Changed()
+	return db.sql.Update(ctx, "readmit node", func(tx *sqldb.Tx) error {
+		return nodes.Readmit(ctx, tx, name, incarnation, func() error {
+			if err := leaving(ctx, tx, name); err != nil {
+				return err
+			}
+			for _, id := range left {
+				node, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT node FROM instance WHERE id = $1`, id)
+				if err != nil {
+					return err
+				}
+				if node != "" && node != name {
+					return seedbed.Errorf(seedbed.ErrConflict, "instance %s is on node %s now, and its domain is left on node %s", id, node, name)
+				}
+			}
+			return nil
+		})
+	})
+}

@@ -37,6 +37,15 @@ func acceptMigrate(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	if _, err := nodes.HoldNode(ctx, tx, asked.To); err != nil {
 		return err
 	}
+	if asked.Lost {
+		// It must still be fenced, and not be admitted before the job is there: see Readmit.
+		switch from, err := nodes.HoldNode(ctx, tx, asked.From); {
+		case err != nil:
+			return err
+		case from.Fencing.Fenced.IsZero():
+			return seedbed.Errorf(seedbed.ErrConflict, "node %q is back: request it again", asked.From)
+		}
+	}
 	if err := acceptSwitch(ctx, tx, j); err != nil {
 		return err
 	}

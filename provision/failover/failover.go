@@ -21,8 +21,10 @@ type Store interface {
 	Applied(ctx context.Context, node string) (revision int64, at time.Time, err error)
 	Instances(ctx context.Context) ([]seedbed.Instance, error)
 	Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt, error)
-	// Readmit records that a node which was fenced is back.
-	Readmit(ctx context.Context, name string, incarnation int64) error
+	// Leaving returns ErrInUse while a job takes an instance from a node that was fenced, without asking that node.
+	Leaving(ctx context.Context, node string) error
+	// Readmit records that a node which was fenced is back. left are the instances whose domains are left there.
+	Readmit(ctx context.Context, name string, incarnation int64, left []seedbed.InstanceID) error
 }
 
 // Workers gives access to the workers of the nodes.
@@ -184,6 +186,9 @@ func (w *Watch) tell(node, why string) {
 func (w *Watch) admit(ctx context.Context, n seedbed.Node) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
+	if err := w.store.Leaving(ctx, n.Name); err != nil {
+		return err
+	}
 	there, err := w.workers.Inventory(ctx, n.Name)
 	if err != nil {
 		return err
@@ -198,20 +203,21 @@ func (w *Watch) admit(ctx context.Context, n seedbed.Node) error {
 	}
 	// The worker knows a later one if the database was restored from a copy.
 	a := effects.Admission{Incarnation: max(n.Fencing.Incarnation, n.Report.Incarnation)}
+	var left []seedbed.InstanceID
 	for _, d := range there.Domains {
-		// What belongs to no instance is a stray, which is only reported. What is on its way from here is in the hands of its job.
-		i, known := on[d.ID]
-		if known && i.Target != "" {
-			return seedbed.Errorf(seedbed.ErrInUse, "instance %s is on its way to node %s", i.FullName(), i.Target)
-		}
-		if known && i.Node != n.Name {
+		// What belongs to no instance is a stray, which is only reported. What is on its way to here is in the hands of its job, which asks
+		// both nodes.
+		switch i, known := on[d.ID]; {
+		case known && i.Node == n.Name:
+			left = append(left, d.ID)
+		case known && i.Target != n.Name:
 			a.Elsewhere = append(a.Elsewhere, d.ID)
 		}
 	}
 	if _, err := effects.Admit.Ask(ctx, w.workers.Of(n.Name), a); err != nil {
 		return err
 	}
-	if err := w.store.Readmit(ctx, n.Name, a.Incarnation); err != nil {
+	if err := w.store.Readmit(ctx, n.Name, a.Incarnation, left); err != nil {
 		return err
 	}
 	if n.Fencing.Fenced.IsZero() && len(a.Elsewhere) == 0 {

@@ -71,21 +71,18 @@ func setAgent(ctx context.Context, tx *sqldb.Tx, name string, was seedbed.Fencin
 
 // Readmit records that a node which was fenced is back: its worker was told of that incarnation, and what ran elsewhere is gone from
 // it. The incarnation may be later than the recorded one, if the database was restored. It returns ErrConflict if the node was fenced
-// again in the meantime.
-func (s *Store) Readmit(ctx context.Context, name string, incarnation int64) error {
-	defer s.Changed()
-	return s.db.Update(ctx, "readmit node", func(tx *sqldb.Tx) error {
-		_, err := ChangeFencing(ctx, tx, name, func(to *seedbed.Fencing) error {
-			if to.Incarnation > incarnation {
-				return seedbed.Errorf(seedbed.ErrConflict, "node %q was fenced again: its incarnation is %d now, and not %d", name, to.Incarnation,
-					incarnation)
-			}
-			if to.Fenced.IsZero() && to.Incarnation == incarnation {
-				return sqldb.ErrUnchanged
-			}
-			to.Incarnation, to.Fenced, to.Problem = incarnation, time.Time{}, ""
-			return nil
-		})
-		return err
+// again in the meantime, and the error of ready, which is called with the node locked.
+func Readmit(ctx context.Context, tx *sqldb.Tx, name string, incarnation int64, ready func() error) error {
+	_, err := ChangeFencing(ctx, tx, name, func(to *seedbed.Fencing) error {
+		if to.Incarnation > incarnation {
+			return seedbed.Errorf(seedbed.ErrConflict, "node %q was fenced again: its incarnation is %d now, and not %d", name, to.Incarnation,
+				incarnation)
+		}
+		if to.Fenced.IsZero() && to.Incarnation == incarnation {
+			return sqldb.ErrUnchanged
+		}
+		to.Incarnation, to.Fenced, to.Problem = incarnation, time.Time{}, ""
+		return ready()
 	})
+	return err
 }

@@ -153,7 +153,7 @@ func (t *task) generaliseCopy(ctx context.Context) error {
 		return err
 	}
 	t.script = &scriptSide{run: seedbed.ScriptRun{Script: seedbed.Script{Name: "generalise"}}, covers: strings.NewReplacer()}
-	start := seedbed.ScriptStart{Instance: work.Owner, Name: image.Name, Profile: "", Number: "0", Text: generalise, Data: data}
+	start := seedbed.ScriptStart{Instance: work.Owner, Name: image.Name, Profile: image.Name, Number: "0", Text: generalise, Data: data}
 	for _, turn := range []seedbed.ScriptTurn{{Start: &start}, {Step: "install"}} {
 		result, err := t.scriptTurn(ctx, turn)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // lengthy are the tests that boot guests, take servers away or install a Debian, the longest first.
-var lengthy = []string{"TestScriptGuest", "TestEngines", "TestDebianKernel", "TestPackages", "TestGuest", "TestTour", "TestDirectGuest",
+var lengthy = []string{"TestScriptGuest", "TestEngines", "TestDebianKernel", "TestPackages", "TestGeneralised", "TestGuest", "TestTour", "TestDirectGuest",
 	"TestTwoNodes", "TestFailover", "TestKill", "TestMachines", "TestRealClients", "TestBridgedGuest"}
 
 // places are those of tests that run beside each other: one more than there are processors, since some

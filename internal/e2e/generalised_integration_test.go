@@ -55,10 +55,10 @@ func TestGeneralised(t *testing.T) {
 	if id := strings.Fields(is["instances"]); len(id) != 1 {
 		t.Errorf("cloud-init of %s knows the instances %q; want only its own", vm.ID, id)
 	}
-	for _, name := range []string{"made1", "made2"} {
-		removeInstance(t, s, name)
-		nothingLeft(t, s, name)
-	}
+	removeInstance(t, s, "made1")
+	removeInstance(t, s, "made2")
+	nothingLeft(t, s, "made1")
+	nothingLeft(t, s, "made2")
 }
 
 // shownBy returns what machineUserData shows of a guest.

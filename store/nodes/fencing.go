@@ -2,9 +2,11 @@ package nodes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
+	"strings"
 	"time"
 
 	"seedbed"
@@ -58,7 +60,7 @@ func setAgent(ctx context.Context, tx *sqldb.Tx, name string, was seedbed.Fencin
 	}
 	if agent == "" {
 		options, sealed = nil, nil
-	} else if err := seedbed.CheckFence(agent, options); err != nil {
+	} else if err := cmp.Or(seedbed.CheckFence(agent, options), checkShown(options)); err != nil {
 		return false, err
 	}
 	_, err := ChangeFencing(ctx, tx, name, func(to *seedbed.Fencing) error {
@@ -85,4 +87,15 @@ func Readmit(ctx context.Context, tx *sqldb.Tx, name string, incarnation int64, 
 		return ready()
 	})
 	return err
+}
+
+// checkShown returns ErrInvalid if one of the options, which are shown to whoever reads nodes, is a secret by its name.
+func checkShown(options map[string]string) error {
+	for name := range options {
+		if strings.Contains(name, "passw") || strings.HasSuffix(name, "token") {
+			return seedbed.Errorf(seedbed.ErrInvalid, "option %s of a fence agent is a secret, and options are shown: "+
+				"give it in the secrets (--secret-file)", name)
+		}
+	}
+	return nil
 }

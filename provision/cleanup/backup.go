@@ -192,15 +192,9 @@ func (b *BackupCron) Pass(ctx context.Context, done, now time.Time) error {
 			b.log.Error("a backup schedule", "schedule", s.Name, "err", err)
 			continue
 		}
-		if far := now.Add(-cronBack); done.Before(far) {
-			done = far
-		}
-		slot := schedule.Next(done)
+		slot := nextSlot(schedule, done, now)
 		if slot.IsZero() || slot.After(now) {
 			continue
-		}
-		for next := schedule.Next(slot); !next.IsZero() && !next.After(now); next = schedule.Next(next) {
-			slot = next
 		}
 		if instances == nil { // before the slot is taken, which cannot be given back
 			if instances, err = b.store.Instances(ctx); err != nil {

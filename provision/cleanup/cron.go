@@ -67,7 +67,7 @@ func (c *Cron) Run(ctx context.Context) error {
 // follow runs the slots after done until ctx ends, and returns the last one that it took up.
 func (c *Cron) follow(ctx context.Context, done time.Time) time.Time {
 	for ctx.Err() == nil {
-		slot := c.next(done, time.Now().UTC())
+		slot := nextSlot(c.schedule, done, time.Now().UTC())
 		if slot.IsZero() {
 			c.log.Warn("the schedule has no slot left", "task", cronTask)
 			<-ctx.Done()
@@ -91,18 +91,18 @@ func (c *Cron) follow(ctx context.Context, done time.Time) time.Time {
 	return done
 }
 
-// next returns the slot to run after done: the last one that has passed by now or, if none has, the
-// first future one.
-func (c *Cron) next(done, now time.Time) time.Time {
+// nextSlot returns the slot of a schedule to run after done: the last one that has passed by now or, if none has, the first future one. It
+// looks back no further than cronBack.
+func nextSlot(schedule cron.Schedule, done, now time.Time) time.Time {
 	if done.After(now) { // the clock was set back
 		done = now
 	}
 	if far := now.Add(-cronBack); done.Before(far) {
 		done = far
 	}
-	slot := c.schedule.Next(done)
+	slot := schedule.Next(done)
 	for !slot.IsZero() && slot.Before(now) {
-		later := c.schedule.Next(slot)
+		later := schedule.Next(slot)
 		if later.IsZero() || later.After(now) {
 			break
 		}

@@ -166,7 +166,7 @@ func TestCronNext(t *testing.T) {
 		{"missed long ago", at("03:00:00").AddDate(-5, 0, 0), at("04:05:00"), at("04:00:00")},
 		{"clock set back", at("05:00:00"), at("04:05:00"), at("04:10:00")},
 	} {
-		if got := c.next(tt.done, tt.now); !got.Equal(tt.want) {
+		if got := nextSlot(c.schedule, tt.done, tt.now); !got.Equal(tt.want) {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}

@@ -46,8 +46,8 @@ func (t *task) backupRemovePlan() engine.Plan {
 
 // place decodes the job's input into spec and returns the place of the target that name chooses of it.
 func (t *task) backupPlace(ctx context.Context, spec any, name *string) (place seedbed.BackupPlace, err error) {
-	if err := json.Unmarshal(t.Job.Spec, spec); err != nil {
-		return place, fmt.Errorf("read the job's input: %w", err)
+	if err := t.input(spec); err != nil {
+		return place, err
 	}
 	target, err := t.store.BackupTarget(ctx, *name)
 	if err != nil {
@@ -67,8 +67,8 @@ func (t *task) backup(ctx context.Context) (job seedbed.BackupJob, place seedbed
 // backupSnapshot returns the name of the snapshot that the job's backup is read from.
 func (t *task) backupSnapshot() (string, error) {
 	var job seedbed.BackupJob
-	if err := json.Unmarshal(t.Job.Spec, &job); err != nil {
-		return "", fmt.Errorf("read the job's input: %w", err)
+	if err := t.input(&job); err != nil {
+		return "", err
 	}
 	return seedbed.BackupSnapshot(job.Target, job.Backup), nil
 }

@@ -3,7 +3,6 @@ package plans
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,8 +27,8 @@ func (t *task) failoverPlan() engine.Plan {
 func (t *task) fenceNode(ctx context.Context) error {
 	var spec seedbed.FailoverSpec
 	if len(t.Job.Spec) > 0 {
-		if err := json.Unmarshal(t.Job.Spec, &spec); err != nil {
-			return fmt.Errorf("read the job's input: %w", err)
+		if err := t.input(&spec); err != nil {
+			return err
 		}
 	}
 	node, err := t.store.Node(ctx, t.Job.Subject)

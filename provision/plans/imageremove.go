@@ -2,9 +2,7 @@ package plans
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 
 	"seedbed"
 	"seedbed/provision/engine"
@@ -17,9 +15,7 @@ func (t *task) imageRemovePlan() engine.Plan {
 }
 
 func (t *task) imageRemoval() (r seedbed.ImageRemoval, err error) {
-	if err = json.Unmarshal(t.Job.Spec, &r); err != nil {
-		err = fmt.Errorf("read the job's input: %w", err)
-	}
+	err = t.input(&r)
 	return r, err
 }
 

@@ -3,7 +3,6 @@ package plans
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -63,9 +62,7 @@ func (t *task) fromFile(ctx context.Context, spec seedbed.ImportSpec, pool strin
 }
 
 func (t *task) importSpec() (spec seedbed.ImportSpec, err error) {
-	if err = json.Unmarshal(t.Job.Spec, &spec); err != nil {
-		err = fmt.Errorf("read the job's input: %w", err)
-	}
+	err = t.input(&spec)
 	return spec, err
 }
 

@@ -2,7 +2,6 @@ package plans
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -54,9 +53,7 @@ func (t *task) migrating() (spec seedbed.MigrateSpec, err error) {
 	if len(t.Job.Spec) == 0 {
 		return spec, nil
 	}
-	if err = json.Unmarshal(t.Job.Spec, &spec); err != nil {
-		err = fmt.Errorf("read the job's input: %w", err)
-	}
+	err = t.input(&spec)
 	return spec, err
 }
 

@@ -2,7 +2,6 @@ package plans
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"seedbed"
@@ -45,8 +44,8 @@ func (t *task) nicSetPlan() engine.Plan {
 }
 
 func (t *task) nicSpec() (spec seedbed.NICJob, err error) {
-	if err := json.Unmarshal(t.Job.Spec, &spec); err != nil {
-		return spec, fmt.Errorf("read the job's input: %w", err)
+	if err := t.input(&spec); err != nil {
+		return spec, err
 	}
 	return spec, nil
 }

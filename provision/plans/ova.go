@@ -3,7 +3,6 @@ package plans
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -23,9 +22,7 @@ func (t *task) ovaRemovePlan() engine.Plan {
 }
 
 func (t *task) ovaJob() (spec seedbed.OVAJob, err error) {
-	if err = json.Unmarshal(t.Job.Spec, &spec); err != nil {
-		err = fmt.Errorf("read the job's input: %w", err)
-	}
+	err = t.input(&spec)
 	return spec, err
 }
 

@@ -3,6 +3,8 @@ package plans
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -183,4 +185,12 @@ func StageNames(job *seedbed.Job) (names []string) {
 		names = append(names, s.Name)
 	}
 	return names
+}
+
+// input decodes the job's input into what to points to.
+func (t *task) input(to any) error {
+	if err := json.Unmarshal(t.Job.Spec, to); err != nil {
+		return fmt.Errorf("read the job's input: %w", err)
+	}
+	return nil
 }

@@ -3,7 +3,6 @@ package plans
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -58,9 +57,7 @@ func (t *task) power() (p seedbed.PowerSpec, err error) {
 	if len(t.Job.Spec) == 0 {
 		return p, nil
 	}
-	if err = json.Unmarshal(t.Job.Spec, &p); err != nil { // a RebuildSpec has the same fields
-		err = fmt.Errorf("read the job's input: %w", err)
-	}
+	err = t.input(&p) // a RebuildSpec has the same fields
 	return p, err
 }
 

@@ -2,7 +2,6 @@ package plans
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"seedbed"
@@ -22,8 +21,8 @@ func (t *task) resizePlan() engine.Plan {
 }
 
 func (t *task) resizing(ctx context.Context) (spec seedbed.ResizeSpec, inst seedbed.Instance, err error) {
-	if err := json.Unmarshal(t.Job.Spec, &spec); err != nil {
-		return spec, inst, fmt.Errorf("read the job's input: %w", err)
+	if err := t.input(&spec); err != nil {
+		return spec, inst, err
 	}
 	inst, err = t.Instance(ctx)
 	return spec, inst, err

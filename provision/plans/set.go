@@ -2,7 +2,6 @@ package plans
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,8 +25,8 @@ func (t *task) setPlan() engine.Plan {
 // setHardware gives the domain the hardware that pick chooses, and records it with what the guest gets only at its next start.
 func (t *task) setHardware(ctx context.Context, pick func(seedbed.HardwareJob) *seedbed.Hardware) error {
 	var spec seedbed.HardwareJob
-	if err := json.Unmarshal(t.Job.Spec, &spec); err != nil {
-		return fmt.Errorf("read the job's input: %w", err)
+	if err := t.input(&spec); err != nil {
+		return err
 	}
 	inst, err := t.Instance(ctx)
 	if err != nil {

@@ -2,7 +2,6 @@ package plans
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,8 +48,8 @@ var errForeign = errors.New("the snapshot is not of this job")
 // of each says what do has done, by the names of snapshot and volume; do may return errForeign.
 func (t *task) eachSnapshot(ctx context.Context, done string, do func(context.Context, seedbed.Call, seedbed.SnapshotSpec) error) error {
 	var input seedbed.SnapshotJob
-	if err := json.Unmarshal(t.Job.Spec, &input); err != nil {
-		return fmt.Errorf("read the job's input: %w", err)
+	if err := t.input(&input); err != nil {
+		return err
 	}
 	return t.eachNamed(ctx, input.Name, done, do)
 }

@@ -2,7 +2,6 @@ package plans
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -20,8 +19,8 @@ func (t *task) removeVolumes(ctx context.Context) error {
 	}
 	var removal seedbed.Removal
 	if len(t.Job.Spec) > 0 {
-		if err := json.Unmarshal(t.Job.Spec, &removal); err != nil {
-			return fmt.Errorf("read the job's input: %w", err)
+		if err := t.input(&removal); err != nil {
+			return err
 		}
 	}
 	if removal.KeepDisks {

@@ -3,7 +3,6 @@ package plans
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -58,8 +57,8 @@ func (t *task) detachPlan() engine.Plan {
 
 // volumeSpec returns the input of the job.
 func (t *task) volumeSpec() (spec seedbed.VolumeJob, err error) {
-	if err := json.Unmarshal(t.Job.Spec, &spec); err != nil {
-		return spec, fmt.Errorf("read the job's input: %w", err)
+	if err := t.input(&spec); err != nil {
+		return spec, err
 	}
 	return spec, nil
 }

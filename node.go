@@ -3,6 +3,7 @@ package seedbed
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -55,6 +56,12 @@ type FailoverSpec struct {
 	Confirmed bool `json:"confirmed,omitempty"`
 	// Share is how many percent of the nodes may be fenced at a time, for Lost.
 	Share int `json:"share,omitempty"`
+}
+
+// FailoverOf returns the acceptance of a job that fences a node.
+func FailoverOf(node string, spec FailoverSpec) Acceptance {
+	input, _ := json.Marshal(spec) // it has no member that cannot be encoded
+	return Acceptance{Job: Job{ID: NewJobID(), Kind: JobFailover, State: JobQueued, Subject: node, Spec: input}}
 }
 
 // FenceCall asks a worker to run a fence agent, by the protocol of fence-agents.

@@ -20,12 +20,7 @@ func (f fences) Status(_ context.Context, n seedbed.Node) (bool, string, error) 
 }
 
 func (f fences) Failover(ctx context.Context, node string, confirmed bool) (seedbed.Receipt, error) {
-	spec, err := json.Marshal(seedbed.FailoverSpec{Confirmed: confirmed})
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	return f.db.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobFailover, State: seedbed.JobQueued,
-		Subject: node, Spec: spec}})
+	return f.db.Accept(ctx, seedbed.FailoverOf(node, seedbed.FailoverSpec{Confirmed: confirmed}))
 }
 
 // TestFenceAgent checks that secrets of a fence agent are kept and never shown, and that a node without an agent is not fenced.

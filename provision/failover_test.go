@@ -56,8 +56,7 @@ func (l *lab) withAgent(node string) {
 
 // failover requests that a node is fenced.
 func (l *lab) failover(node string, spec seedbed.FailoverSpec) (seedbed.JobID, error) {
-	r, err := l.db.Accept(l.t.Context(), seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobFailover,
-		State: seedbed.JobQueued, Subject: node, Spec: inputOf(spec)}})
+	r, err := l.db.Accept(l.t.Context(), seedbed.FailoverOf(node, spec))
 	return r.Job, err
 }
 

@@ -91,10 +91,5 @@ func (f *fencing) Status(ctx context.Context, n seedbed.Node) (bool, string, err
 
 // Failover accepts a job that fences a node.
 func (f *fencing) Failover(ctx context.Context, node string, confirmed bool) (seedbed.Receipt, error) {
-	spec, err := json.Marshal(seedbed.FailoverSpec{Confirmed: confirmed})
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	return f.db.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobFailover, State: seedbed.JobQueued,
-		Subject: node, Spec: spec}})
+	return f.db.Accept(ctx, seedbed.FailoverOf(node, seedbed.FailoverSpec{Confirmed: confirmed}))
 }

@@ -3,7 +3,6 @@ package failover
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -159,9 +158,7 @@ func (w *Watch) lost(ctx context.Context, n seedbed.Node, all []seedbed.Node, no
 
 // fence requests the fence of a node.
 func (w *Watch) fence(ctx context.Context, n seedbed.Node) {
-	spec, _ := json.Marshal(seedbed.FailoverSpec{Lost: true, Share: w.cfg.Share}) // it has no member that cannot be encoded
-	_, err := w.store.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobFailover,
-		State: seedbed.JobQueued, Subject: n.Name, Spec: spec}})
+	_, err := w.store.Accept(ctx, seedbed.FailoverOf(n.Name, seedbed.FailoverSpec{Lost: true, Share: w.cfg.Share}))
 	if errors.Is(err, seedbed.ErrInUse) {
 		return // it is under way
 	}

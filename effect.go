@@ -140,7 +140,7 @@ type DomainSpec struct {
 	CDROM bool `json:"cdrom,omitempty"`
 	// Drive is its CD-ROM drive for ISO images; nil if it has none.
 	Drive *CDROMDrive `json:"drive,omitempty"`
-	// Firmware is that of the root disk; empty means the BIOS.
+	// Firmware is what starts it; empty means the BIOS.
 	Firmware Firmware `json:"firmware,omitempty"`
 	// System is its further virtual hardware. Nil means that of an instance without a system
 	// template.

@@ -86,8 +86,10 @@ type System struct {
 	// highest Priority are started first. Both are what the request says.
 	Restart  string `json:"restart,omitempty"`
 	Priority int    `json:"restart_priority,omitempty"`
-	// Firmware is what starts an instance that was made of a backup; empty means that of its image.
+	// Firmware is what starts it, as its request or the backup that it was made of says; empty means that of its image.
 	Firmware Firmware `json:"firmware,omitempty"`
+	// TPM gives it a virtual TPM 2.0. Its state stays on its node, is migrated with a guest that runs, and is in no snapshot or backup.
+	TPM bool `json:"tpm,omitempty"`
 }
 
 // What becomes of an instance whose node was fenced.

@@ -93,18 +93,20 @@ type Firmware string
 const (
 	FirmwareBIOS Firmware = "bios" // the default
 	FirmwareUEFI Firmware = "uefi"
+	// FirmwareSecure is UEFI with secure boot: it has Microsoft's keys, and starts only what these have signed.
+	FirmwareSecure Firmware = "uefi-secure"
 )
 
-// ParseFirmware parses "bios", "uefi" or "efi", in any case. Empty stays empty, which means what
+// ParseFirmware parses "bios", "uefi" (also "efi") or "uefi-secure", in any case. Empty stays empty, which means what
 // the source of an image states. Any other text is ErrInvalid.
 func ParseFirmware(s string) (Firmware, error) {
 	switch f := Firmware(strings.ToLower(s)); f {
-	case "", FirmwareBIOS, FirmwareUEFI:
+	case "", FirmwareBIOS, FirmwareUEFI, FirmwareSecure:
 		return f, nil
 	case "efi":
 		return FirmwareUEFI, nil
 	}
-	return "", Errorf(ErrInvalid, "firmware %q is unknown: expected bios or uefi", Clip(s))
+	return "", Errorf(ErrInvalid, "firmware %q is unknown: expected bios, uefi or uefi-secure", Clip(s))
 }
 
 // UploadSpec asks a worker to receive a file for a later import.

@@ -16,7 +16,7 @@ func flagWords() map[string][]string {
 	return map[string][]string{
 		"on-failure": {string(seedbed.FailRollback), string(seedbed.FailKeep), string(seedbed.FailRetry)},
 		"priority":   {"low", "normal", "high"},
-		"firmware":   {string(seedbed.FirmwareBIOS), string(seedbed.FirmwareUEFI)},
+		"firmware":   {string(seedbed.FirmwareBIOS), string(seedbed.FirmwareUEFI), string(seedbed.FirmwareSecure)},
 		"datasource": {"ec2", "openstack", "nocloud", "none"},
 		"ready":      {string(seedbed.ReadyStarted), string(seedbed.ReadyMetadata), string(seedbed.ReadyReport)},
 		"scheme":     Each(seedbed.Schemes(), func(s seedbed.Scheme) string { return string(s) }),

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -32,6 +33,9 @@ func Libvirt(t T) {
 	}
 	openKVM(t)
 	dir := Dir(t)
+	if err := LibvirtSockets(); err != nil {
+		t.Fatalf("%v", err)
+	}
 	// Not daemonised, so that the process we started is the one we stop.
 	if conn, err := net.Dial("unix", "/run/libvirt/virtlogd-sock"); err == nil {
 		conn.Close()
@@ -54,6 +58,16 @@ func Libvirt(t T) {
 			}
 		})
 	}
+}
+
+// LibvirtSockets makes the directory of the sockets of libvirt's daemons as their units make it. They themselves would keep swtpm out,
+// which runs as a user of its own.
+func LibvirtSockets() error {
+	const dir = "/run/libvirt"
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755)); err != nil {
+		return fmt.Errorf("make the directory of libvirt's sockets: %w", err)
+	}
+	return nil
 }
 
 // lockFile opens a file that tests of several packages lock because of the host's libvirtd.

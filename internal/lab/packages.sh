@@ -15,7 +15,7 @@ dnsmasq=dnsmasq-base
 script="python3 debootstrap e2fsprogs xfsprogs btrfs-progs dosfstools fdisk"
 test="$run $deb $ceph $postgres $zookeeper $script
 	ovmf lintian systemd radvd frr rbd-nbd busybox-static udhcpc isc-dhcp-client dhcpcd-base dnsmasq-base iputils-ping curl cloud-init cloud-guest-utils
-	python3-lxml"
+	python3-lxml swtpm swtpm-tools mtools systemd-boot-efi"
 
 want=
 for what in "${@:-test}"; do

@@ -109,6 +109,7 @@ if [ -c /dev/kvm ] && [ "$(stat -c %a:%G /dev/kvm)" = 600:root ] && getent group
 	started[kvm]=yes
 fi
 if ! virsh -c qemu:///system version >/dev/null 2>&1; then
+	mkdir -p /run/libvirt && chmod 0755 /run/libvirt # libvirt would make it one that swtpm cannot enter
 	if [ ! -S /run/libvirt/virtlogd-sock ] || ! pgrep -x virtlogd >/dev/null; then
 		virtlogd -d -p "$state/virtlogd.pid"
 		started[virtlogd]=$(<"$state/virtlogd.pid")

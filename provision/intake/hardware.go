@@ -16,6 +16,10 @@ func (in *Intake) iso(ctx context.Context, project string, m tailored, s shape) 
 		return seedbed.Image{}, seedbed.Errorf(seedbed.ErrInvalid,
 			"a CD-ROM drive is not for profile %s, whose script makes the domain: expected a profile without a script", m.Name)
 	}
+	if m.Script != "" && (s.firmware != "" || s.tpm) {
+		return seedbed.Image{}, seedbed.Errorf(seedbed.ErrInvalid,
+			"firmware and tpm are not for profile %s, whose script makes the domain: expected a profile without a script", m.Name)
+	}
 	if s.cdrom == "" {
 		return seedbed.Image{}, nil
 	}

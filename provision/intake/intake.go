@@ -267,7 +267,7 @@ func (in *Intake) fit(i *seedbed.Instance, m tailored, s shape) {
 	if m.parts.System != nil {
 		i.System = seedbed.SystemOf(*m.parts.System)
 	}
-	i.System.BootFrom = seedbed.BootsFrom(s.bootFrom)
+	i.System.BootFrom, i.System.Firmware, i.System.TPM = seedbed.BootsFrom(s.bootFrom), s.firmware, s.tpm
 	i.System.Restart, i.System.Priority = seedbed.Restarts(s.restart), s.priority
 	if i.System.Restart == seedbed.RestartAlways { // its node must not start what was started on another one
 		i.System.Autostart = false

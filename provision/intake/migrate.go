@@ -204,6 +204,9 @@ func (a migrationAsked) live(inst seedbed.Instance) (bool, error) {
 			inst.Name, inst.State)
 	case inst.State == seedbed.InstanceStopped && a.method == seedbed.MigrateLive:
 		return false, seedbed.Errorf(seedbed.ErrConflict, "instance %q is stopped: move it (seedbed vm move %s)", inst.Name, inst.Name)
+	case inst.System.TPM && (inst.State == seedbed.InstanceStopped || a.method == seedbed.MigrateCold):
+		return false, seedbed.Errorf(seedbed.ErrConflict, "instance %q has a TPM, whose state goes to another node only with a guest that runs: "+
+			"start it, and migrate it while it runs (seedbed vm migrate %s)", inst.Name, inst.Name)
 	case inst.State == seedbed.InstanceStopped || a.method == seedbed.MigrateCold:
 		return false, nil
 	case a.method == "":

@@ -31,6 +31,9 @@ type shape struct {
 	tags         map[string]string
 	// bootFrom is what the firmware boots from, as seedbed.CheckBootFrom has it.
 	bootFrom string
+	// firmware is what the request says starts it; empty leaves that to its image. tpm gives it a TPM.
+	firmware seedbed.Firmware
+	tpm      bool
 	// restart and priority are as seedbed.CheckRestart has them.
 	restart  string
 	priority int
@@ -130,6 +133,20 @@ var params = map[string]func(*shape, any) error{
 			return err
 		}
 		return seedbed.CheckBootFrom(s.bootFrom)
+	},
+	"firmware": func(s *shape, v any) error {
+		name, err := word("firmware", v)
+		if err == nil {
+			s.firmware, err = seedbed.ParseFirmware(name)
+		}
+		return err
+	},
+	"tpm": func(s *shape, v any) error {
+		on, err := truth("tpm", v)
+		if err == nil {
+			s.tpm = *on
+		}
+		return err
 	},
 	"restart": func(s *shape, v any) (err error) {
 		if s.restart, err = word("restart", v); err != nil {

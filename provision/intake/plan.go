@@ -158,6 +158,12 @@ func (m prepared) notes(p *seedbed.Plan) {
 	case seedbed.BootCDROM:
 		tell("it boots from its CD-ROM drive first, and then from its first disk")
 	}
+	if m.inst.System.Firmware != "" {
+		tell("its firmware is %s", m.inst.System.Firmware)
+	}
+	if m.inst.System.TPM {
+		tell("it has a TPM, whose state stays on its node")
+	}
 	if m.inst.System.Restart == seedbed.RestartAlways {
 		tell("it is started on another node if its own is fenced")
 	}

@@ -23,7 +23,7 @@ func TestHeaderOfAGuest(t *testing.T) {
 	base := connect(t, system)
 	withBridge(t)
 	source := blank(t)
-	secret := filepath.Join(lab.dir, "secret")
+	secret := filepath.Join(ours.dir, "secret")
 	if err := os.WriteFile(secret, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -188,16 +188,22 @@ func (d *Driver) CheckDomain(ctx context.Context, spec seedbed.DomainSpec) ([]st
 }
 
 // unstartable returns err, which defining or starting the domain of doc gave, or a clearer error if
-// the cause is missing UEFI firmware. libvirt up to 9.1 reports that when the domain starts, later
-// versions when it is defined, and none says what to do. The firmware is only looked up after a
+// the cause is missing UEFI firmware or a missing emulator of TPMs. libvirt up to 9.1 reports the former when the domain starts, later
+// versions when it is defined, and none says what to do. Both are only looked up after a
 // failure, because libvirt caches the result until it is restarted.
 func unstartable(conn *lv.Connect, doc string, err error) error {
 	d, uefi := byUEFI(doc)
-	if err == nil || !uefi {
+	if err == nil || !uefi && !withTPM(d) {
 		return err
 	}
 	caps, capsErr := conn.GetDomainCapabilities(d.Devices.Emulator, d.OS.Type.Arch, d.OS.Type.Machine, d.Type, 0)
-	if capsErr != nil || offersUEFI(caps) {
+	switch {
+	case capsErr != nil:
+		return err
+	case withTPM(d) && !offersTPM(caps):
+		return seedbed.Errorf(seedbed.ErrInvalid, "domain %s has a TPM, but libvirt on this node has no emulator of it: install swtpm and "+
+			"swtpm-tools, and restart libvirtd (%v)", d.Name, err)
+	case !uefi || offersUEFI(caps):
 		return err
 	}
 	return seedbed.Errorf(seedbed.ErrInvalid, "domain %s needs UEFI, but libvirt on this node has no UEFI firmware for %s: install ovmf (%v)",

@@ -63,6 +63,10 @@ func deviceList(spec seedbed.DomainSpec, host Host) (*libvirtxml.DomainDeviceLis
 		list.Graphics = []libvirtxml.DomainGraphic{screen}
 		list.Videos = []libvirtxml.DomainVideo{{Model: libvirtxml.DomainVideoModel{Type: "vga"}}}
 	}
+	if spec.System != nil && spec.System.TPM {
+		list.TPMs = []libvirtxml.DomainTPM{{Model: "tpm-crb",
+			Backend: &libvirtxml.DomainTPMBackend{Emulator: &libvirtxml.DomainTPMBackendEmulator{Version: "2.0"}}}}
+	}
 	if spec.CDROM || spec.System != nil && spec.System.DiskBus == seedbed.BusSCSI {
 		list.Controllers = append(list.Controllers, libvirtxml.DomainController{Type: "scsi", Model: "virtio-scsi"})
 	}

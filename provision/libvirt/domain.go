@@ -14,6 +14,9 @@ import (
 // SMBIOS values announce the spec's datasource. The error is seedbed.ErrInvalid for a spec that no
 // host can run.
 func DomainXML(spec seedbed.DomainSpec, host Host) (string, error) {
+	if spec.Firmware == seedbed.FirmwareSecure {
+		host.Machine = secureMachine
+	}
 	if err := checkSpec(spec); err != nil {
 		return "", err
 	}
@@ -53,16 +56,30 @@ func DomainXML(spec seedbed.DomainSpec, host Host) (string, error) {
 		},
 		Devices: devices,
 	}
-	if spec.Firmware == seedbed.FirmwareUEFI {
-		// libvirt chooses the image by the descriptors of its package (/usr/share/qemu/firmware),
-		// and keeps the domain's variables.
-		d.OS.Firmware = "efi"
-	}
+	setFirmware(&d, spec.Firmware)
 	doc, err := d.Marshal()
 	if err != nil {
 		return "", fmt.Errorf("write the XML of domain %s: %w", spec.Name, err)
 	}
 	return doc, nil
+}
+
+// secureMachine is the machine type of domains with secure boot, whose firmware needs the system management mode.
+const secureMachine = "q35"
+
+// setFirmware gives a domain UEFI. libvirt chooses the image by the descriptors of its package (/usr/share/qemu/firmware), and keeps
+// the domain's variables. For secure boot it is one with Microsoft's keys that protects its variables from the guest.
+func setFirmware(d *libvirtxml.Domain, f seedbed.Firmware) {
+	switch f {
+	case seedbed.FirmwareUEFI:
+		d.OS.Firmware = "efi"
+	case seedbed.FirmwareSecure:
+		d.OS.Firmware = "efi"
+		d.OS.FirmwareInfo = &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{
+			{Enabled: "yes", Name: "enrolled-keys"}, {Enabled: "yes", Name: "secure-boot"}}}
+		d.OS.Loader = &libvirtxml.DomainLoader{Secure: "yes"}
+		d.Features.SMM = &libvirtxml.DomainFeatureSMM{State: "on"}
+	}
 }
 
 func checkSpec(spec seedbed.DomainSpec) error {
@@ -132,6 +149,22 @@ func byUEFI(doc string) (d libvirtxml.Domain, uefi bool) {
 		return d, false
 	}
 	return d, d.OS.Firmware == "efi"
+}
+
+// withTPM reports whether a domain has a TPM. Of a document that cannot be parsed, d is the zero value.
+func withTPM(d libvirtxml.Domain) bool {
+	return d.OS != nil && d.OS.Type != nil && d.Devices != nil && len(d.Devices.TPMs) > 0
+}
+
+// offersTPM reports whether libvirt can emulate a TPM, according to a document of its domain capabilities.
+func offersTPM(doc string) bool {
+	var caps libvirtxml.DomainCaps
+	if caps.Unmarshal(doc) != nil || caps.Devices == nil || caps.Devices.TPM == nil {
+		return true // unknown: assume that it can
+	}
+	return slices.ContainsFunc(caps.Devices.TPM.Enums, func(e libvirtxml.DomainCapsEnum) bool {
+		return e.Name == "backendModel" && slices.Contains(e.Values, "emulator")
+	})
 }
 
 // offersUEFI reports whether libvirt has UEFI firmware, according to a document of its domain

@@ -61,6 +61,8 @@ func TestDomainXMLGolden(t *testing.T) {
 	rbd.Disks = []seedbed.Disk{rbdDisk()}
 	system := spec()
 	system.Firmware = seedbed.FirmwareUEFI
+	secure := spec()
+	secure.Firmware, secure.System = seedbed.FirmwareSecure, &seedbed.System{Serial: true, TPM: true}
 	system.System = &seedbed.System{
 		Serial: true, VNC: true, VNCBind: "192.0.2.7", Autostart: true, MigrationMethod: "live", MigrationMaxDowntime: 300,
 	}
@@ -124,6 +126,7 @@ func TestDomainXMLGolden(t *testing.T) {
 		{"qemu", spec(), host(libvirt.TypeQEMU)},
 		{"many", big, host(libvirt.TypeQEMU)},
 		{"system", system, host(libvirt.TypeKVM)},
+		{"secure", secure, host(libvirt.TypeKVM)},
 		{"scsi", scsi, host(libvirt.TypeKVM)},
 		{"screen", screen, host(libvirt.TypeKVM)},
 		{"rbd", rbd, host(libvirt.TypeKVM)},

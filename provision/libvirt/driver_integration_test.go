@@ -279,7 +279,7 @@ func openIn(t *testing.T, uri, dir string) *libvirt.Driver {
 	t.Helper()
 	d, err := libvirt.Open(t.Context(), libvirt.Config{
 		URI: uri, DomainType: libvirt.TypeAuto, ConsoleDir: filepath.Join(dir, "console"),
-		CDROMDir: filepath.Join(lab.dir, "cdrom"), // which QEMU's user can enter
+		CDROMDir: filepath.Join(ours.dir, "cdrom"), // which QEMU's user can enter
 		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {

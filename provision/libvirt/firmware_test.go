@@ -20,6 +20,26 @@ func TestByUEFI(t *testing.T) {
 	}
 }
 
+func TestOffersTPM(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		doc  string
+		want bool
+	}{
+		"with swtpm": {`<domainCapabilities><devices><tpm supported="yes"><enum name="backendModel"><value>passthrough</value>` +
+			`<value>emulator</value></enum></tpm></devices></domainCapabilities>`, true},
+		"without": {`<domainCapabilities><devices><tpm supported="yes"><enum name="backendModel"><value>passthrough</value></enum>` +
+			`</tpm></devices></domainCapabilities>`, false},
+		"unsupported":  {`<domainCapabilities><devices><tpm supported="no"/></devices></domainCapabilities>`, false},
+		"nothing said": {`<domainCapabilities/>`, true},
+		"not XML":      {`capabilities`, true},
+	} {
+		if got := offersTPM(c.doc); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 func TestOffersUEFI(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -82,7 +82,7 @@ func blank(t *testing.T) string {
 }
 
 func diskPath(format string) string {
-	return filepath.Join(lab.dir, fmt.Sprintf("disk-%d.%s", sequence.Add(1), format))
+	return filepath.Join(ours.dir, fmt.Sprintf("disk-%d.%s", sequence.Add(1), format))
 }
 
 // watch follows a driver until t ends; the first event has been a resync.

@@ -295,7 +295,7 @@ func (l *logged) has(text string) bool {
 
 // TestLibvirtRestarts: guests outlive libvirtd, and the driver finds them again.
 func TestLibvirtRestarts(t *testing.T) {
-	if !lab.owned() {
+	if !ours.owned() {
 		t.Log("libvirtd was not started by this run, so it is not restarted; TestLibvirtGoesAway covers the driver's part")
 		return
 	}
@@ -306,7 +306,7 @@ func TestLibvirtRestarts(t *testing.T) {
 	if err := errors.Join(d.DefineDomain(t.Context(), s), d.StartDomain(t.Context(), s.ID)); err != nil {
 		t.Fatal(err)
 	}
-	if err := lab.restart(func() {
+	if err := ours.restart(func() {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		if _, err := d.DomainState(ctx, s.ID); !errors.Is(err, seedbed.ErrUnavailable) {

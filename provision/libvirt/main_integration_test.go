@@ -18,6 +18,7 @@ import (
 
 	lv "libvirt.org/go/libvirt"
 
+	"seedbed/internal/lab"
 	"seedbed/internal/lab/leak"
 )
 
@@ -30,7 +31,7 @@ type daemons struct {
 	dir     string
 }
 
-var lab daemons
+var ours daemons
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			return refuse(err)
 		}
-		lab.dir = dir
+		ours.dir = dir
 		defer os.RemoveAll(dir)
 		// QEMU runs as another user, who has to come through here.
 		if err := os.Chmod(dir, 0o755); err != nil {
@@ -49,8 +50,8 @@ func TestMain(m *testing.M) {
 			return refuse(err)
 		}
 		defer restore()
-		defer lab.stop()
-		if err := lab.start(); err != nil {
+		defer ours.stop()
+		if err := ours.start(); err != nil {
 			return refuse(err)
 		}
 		code := m.Run()
@@ -110,6 +111,9 @@ func (d *daemons) owned() bool {
 
 // start starts what does not answer.
 func (d *daemons) start() error {
+	if err := lab.LibvirtSockets(); err != nil {
+		return err
+	}
 	for _, one := range []struct{ program, socket string }{
 		{"virtlogd", "/run/libvirt/virtlogd-sock"},
 		{"libvirtd", libvirtSocket},

@@ -14,8 +14,10 @@ type sized struct {
 	Disk    seedbed.Bytes `json:"disk"`
 	Boot    string        `json:"boot_from"`
 	CDROM   string        `json:"cdrom"`
+	TPM     bool          `json:"tpm"`
 	SSHKeys []string      `json:"ssh_keys"`
 
+	Firmware string `json:"firmware"`
 	Restart  string `json:"restart"`
 	Priority int    `json:"restart_priority"`
 }
@@ -35,6 +37,9 @@ func (s *SizeParams) Add(a *cli.App, c *cobra.Command) {
 		cli.Flag{Field: "boot_from", Name: "boot", Usage: "`SOURCE` that it boots from: disk, or network, by its first NIC, or cdrom, and then " +
 			"the disk (default: the profile's, or disk)"},
 		cli.Flag{Field: "cdrom", Usage: "ISO `IMAGE` for its CD-ROM drive; without an image and a profile, its disk is blank"},
+		cli.Flag{Field: "firmware", Usage: "`FIRMWARE` that starts it: bios, uefi, or uefi-secure for secure boot " +
+			"(default: its image's, or bios)"},
+		cli.Flag{Field: "tpm", Usage: "give it a virtual TPM 2.0"},
 		cli.Flag{Field: "restart", Usage: "`WHEN` to start it on another node: always if its own is fenced, or never (default)"},
 		cli.Flag{Field: "restart_priority", Usage: "`NUMBER` by which instances of a fenced node are started, the highest first (default 0)"},
 		cli.Flag{

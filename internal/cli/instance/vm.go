@@ -115,6 +115,7 @@ func vmPairs(a *cli.App, i seedbed.Instance) [][2]string {
 		{"profile", i.Profile}, {"image", i.Image}, {"node", i.Node}, {"on its way to", i.Target}, {"goes back to", i.Home},
 		{"vcpus", strconv.Itoa(i.VCPUs)}, {"memory", cli.Size(i.Memory)},
 		{"nics", strings.Join(nics, "\n")}, {"volumes", strings.Join(volumes, "\n")},
+		{"firmware", string(i.System.Firmware)}, {"tpm", cli.YesOnly(i.System.TPM)},
 		{"boot from", i.System.BootFrom}, {"cdrom", i.CDROM}, {"screen", cli.When(i.System.VNC, screenLine(i.System))},
 		{"autostart", cli.YesOnly(i.System.Autostart)}, {"restart", restartLine(i.System)}, {"pending", pendingLine(i)},
 		{"ssh keys", strings.Join(i.SSHKeys, "\n")}, {"ready", string(i.Ready)},

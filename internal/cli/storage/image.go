@@ -93,7 +93,8 @@ disk or its partitions, not on LVM or encrypted disks, and the volume stays as i
 	a.Fill(c, &r,
 		cli.Flag{Field: "from", Usage: "`VOLUME` to copy: its name, VM, VM:INDEX, VM@SNAPSHOT or VM:INDEX@SNAPSHOT"},
 		cli.Flag{Field: "generalise", Usage: "remove what only one machine may have"},
-		cli.Flag{Field: "firmware", Usage: "`FIRMWARE` of instances with this root disk: bios or uefi (default: that of the instance's image)"},
+		cli.Flag{Field: "firmware", Usage: "`FIRMWARE` of instances with this root disk: bios, uefi or uefi-secure " +
+			"(default: that of the instance's image)"},
 	)
 	dryFlag(c, &dry)
 	w.AddJob(a, c)

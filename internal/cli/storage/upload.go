@@ -58,7 +58,7 @@ func imageFlags(node string) []cli.Flag {
 		{Field: "pool", Usage: "`POOL` to import into (default: the first)"},
 		{Field: "sha256", Usage: "expected SHA-256 `DIGEST` of the file, in hexadecimal"},
 		{Field: "format", Name: "file-format", Usage: "expected `FORMAT` of the file: qcow2, raw, vmdk, vdi, iso or ova (default: any)"},
-		{Field: "firmware", Usage: "`FIRMWARE` of instances with this root disk: bios or uefi (default: from the OVA, else bios)"},
+		{Field: "firmware", Usage: "`FIRMWARE` of instances with this root disk: bios, uefi or uefi-secure (default: from the OVA, else bios)"},
 		{Field: "node", Usage: node},
 	}
 }

@@ -11,13 +11,13 @@ import (
 // FreshPostgres returns a function that opens an empty database on a PostgreSQL server.
 func FreshPostgres(t *testing.T) func(t *testing.T) *DB {
 	t.Helper()
-	return newServer(t, lab.Ephemeral...).fresh
+	return migrated(t, lab.EphemeralPostgres(t)).fresh
 }
 
 // TwoOnPostgres is like FreshPostgres for two programs on each database.
 func TwoOnPostgres(t *testing.T) func(t *testing.T) (one, other *DB) {
 	t.Helper()
-	s := newServer(t, lab.Ephemeral...)
+	s := migrated(t, lab.EphemeralPostgres(t))
 	return func(t *testing.T) (one, other *DB) {
 		t.Helper()
 		name := s.Database(t, s.template)

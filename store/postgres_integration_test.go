@@ -35,7 +35,13 @@ func postgresServer(t *testing.T) server {
 // newServer starts a server that ends with the test.
 func newServer(t lab.T, settings ...string) server {
 	t.Helper()
-	s := server{PostgresServer: lab.Postgres(t, settings...)}
+	return migrated(t, lab.Postgres(t, settings...))
+}
+
+// migrated adds a migrated database to a server.
+func migrated(t lab.T, of *lab.PostgresServer) server {
+	t.Helper()
+	s := server{PostgresServer: of}
 	s.template = s.Database(t, "")
 	if err := Migrate(context.Background(), s.config(s.template)); err != nil {
 		t.Fatal(err)

@@ -24,25 +24,46 @@ const (
 )
 
 // PostgresServer is a PostgreSQL server of the test's own, on a unix socket. It
-// flushes to disk as in production, unless its settings say otherwise.
+// flushes to disk as in production, unless it is an ephemeral one.
 type PostgresServer struct {
 	owner    T // with which it ends
 	dir      string
 	port     int
 	settings []string // such as "fsync=off"
+	strategy string   // of CREATE DATABASE with a template
 
 	mu   sync.Mutex
 	proc *Process
 	made atomic.Int64
 }
 
-// Ephemeral has the settings of a server with hundreds of databases that live for seconds each: none
-// of them is vacuumed, or is to outlive a power cut.
-var Ephemeral = []string{"fsync=off", "autovacuum=off"}
+// ephemeralRoom is how many bytes of memory the databases of an ephemeral server may take, with its log of writes.
+const ephemeralRoom = 3 << 30
 
 // Postgres starts a server, as the user postgres, and waits until it answers.
 // It ends with the test. A setting is as in postgresql.conf, such as "fsync=off".
 func Postgres(t T, settings ...string) *PostgresServer {
+	t.Helper()
+	s := &PostgresServer{owner: t, dir: Dir(t), settings: settings, strategy: "wal_log"}
+	s.create(t)
+	return s
+}
+
+// EphemeralPostgres starts a server for hundreds of databases that live for seconds each. They are in memory, where a copy of
+// a database takes a sixth of the processor time that it takes on a disk, and none of them is vacuumed.
+func EphemeralPostgres(t T) *PostgresServer {
+	t.Helper()
+	s := &PostgresServer{
+		owner: t, dir: Dir(t), strategy: "file_copy",
+		settings: []string{"fsync=off", "autovacuum=off", "full_page_writes=off", "max_wal_size=256MB"},
+	}
+	Tmpfs(t, s.dir, ephemeralRoom)
+	s.create(t)
+	return s
+}
+
+// create makes the server's cluster, and starts it.
+func (s *PostgresServer) create(t T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("PostgreSQL is started as the user postgres: run this test as root")
@@ -51,9 +72,9 @@ func Postgres(t T, settings ...string) *PostgresServer {
 	if err != nil {
 		t.Fatalf("%v: install the package postgresql", err)
 	}
+	s.port = FreePort(t)
 	uid, uidErr := strconv.Atoi(who.Uid)
 	gid, gidErr := strconv.Atoi(who.Gid)
-	s := &PostgresServer{owner: t, dir: Dir(t), port: FreePort(t), settings: settings}
 	if uidErr != nil || gidErr != nil || os.Chown(s.dir, uid, gid) != nil {
 		t.Fatalf("the user postgres has uid %s and gid %s, and the directory cannot be its own", who.Uid, who.Gid)
 	}
@@ -63,7 +84,6 @@ func Postgres(t T, settings ...string) *PostgresServer {
 	}
 	s.Start(t)
 	t.Cleanup(func() { s.Stop("immediate") })
-	return s
 }
 
 func (s *PostgresServer) data() string { return filepath.Join(s.dir, "data") }
@@ -141,6 +161,11 @@ func (s *PostgresServer) SocketPath() string {
 	return filepath.Join(s.dir, fmt.Sprintf(".s.PGSQL.%d", s.port))
 }
 
+// Copying is the clause of CREATE DATABASE by which a database becomes a copy of template.
+func (s *PostgresServer) Copying(template string) string {
+	return "TEMPLATE " + template + " STRATEGY " + s.strategy
+}
+
 // Database makes a database, a copy of template unless that is empty, and
 // returns its name.
 func (s *PostgresServer) Database(t T, template string) string {
@@ -148,7 +173,7 @@ func (s *PostgresServer) Database(t T, template string) string {
 	name := fmt.Sprintf("test%d", s.made.Add(1))
 	query := "CREATE DATABASE " + name
 	if template != "" {
-		query += " TEMPLATE " + template
+		query += " " + s.Copying(template)
 	}
 	s.exec(t, query)
 	return name

@@ -25,8 +25,8 @@ import (
 
 // The variables by which a test binary that runs again knows the server.
 const (
-	dsnVar      = "SEEDBED_TEST_POSTGRES"
-	templateVar = "SEEDBED_TEST_TEMPLATE"
+	dsnVar     = "SEEDBED_TEST_POSTGRES"
+	copyingVar = "SEEDBED_TEST_COPYING" // the clause that copies the migrated database
 )
 
 // Open opens an empty store of the test's own. Closing it is the test's to do,
@@ -78,20 +78,25 @@ func open(t testing.TB, c store.Config) *store.DB {
 
 var made atomic.Int64
 
-// newDatabase makes a copy of the migrated database and returns its DSN.
+// newDatabase makes a copy of the migrated database, until the test ends, and returns its DSN.
 func newDatabase(t testing.TB, dsn string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, dsn+" dbname=postgres")
-	if err != nil {
-		t.Fatal(err)
+	do := func(statement string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		conn, err := pgx.Connect(ctx, dsn+" dbname=postgres")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(ctx)
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			t.Fatal(err)
+		}
 	}
-	defer conn.Close(ctx)
 	name := fmt.Sprintf("again%d", made.Add(1))
-	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+os.Getenv(templateVar)); err != nil {
-		t.Fatal(err)
-	}
+	do("CREATE DATABASE " + name + " " + os.Getenv(copyingVar))
+	t.Cleanup(func() { do("DROP DATABASE " + name + " WITH (FORCE)") })
 	return dsn + " dbname=" + name
 }
 
@@ -99,7 +104,7 @@ func newDatabase(t testing.TB, dsn string) string {
 // store, or all of them with SEEDBED_LONG=1. It needs root.
 func OnPostgres(t *testing.T, n int) {
 	t.Helper()
-	s := lab.Postgres(t, lab.Ephemeral...)
+	s := lab.EphemeralPostgres(t)
 	template := s.Database(t, "")
 	if err := store.Migrate(t.Context(), store.Config{DSN: s.DSN(template), Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
@@ -111,7 +116,7 @@ func OnPostgres(t *testing.T, n int) {
 	}
 	again := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.count=1", "-test.timeout="+limit.String(),
 		"-test.run=^("+strings.Join(chosen, "|")+")$")
-	again.Env = append(os.Environ(), dsnVar+"="+s.DSN("postgres"), templateVar+"="+template)
+	again.Env = append(os.Environ(), dsnVar+"="+s.DSN("postgres"), copyingVar+"="+s.Copying(template))
 	out, err := again.CombinedOutput()
 	if err != nil {
 		t.Errorf("on PostgreSQL: %v\n%s", err, quiet(out))

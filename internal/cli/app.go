@@ -32,10 +32,13 @@ type App struct {
 	bound   map[*cobra.Command][]*Bound // by the command whose fields they set
 	failsAs map[*cobra.Command]int      // see FailAs
 	started bool                        // the command line was valid, and its command has begun
+
+	completes bool // the shell asks for the rest of a command line, see [App.CompleteFlag]
 }
 
 // Main runs one command line and returns the exit status.
 func (a *App) Main(ctx context.Context, args []string) int {
+	a.completes = len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 	root := a.Root()
 	root.SetArgs(args)
 	c, err := root.ExecuteContextC(ctx)

@@ -69,7 +69,7 @@ func Bind(a *App, c *cobra.Command, to any, table ...Flag) *Bound {
 		}
 		flag.Annotations[FieldKey] = []string{b.to.Type().String(), f.Field}
 		if f.Names != nil {
-			completeFlag(c, f.name(), a.FlagCompletion(f.Names))
+			a.CompleteFlag(c, f.name(), a.FlagCompletion(f.Names))
 		}
 		if f.Required {
 			_ = c.MarkFlagRequired(f.name()) // the flag was added above
@@ -114,7 +114,7 @@ func (b *Bound) add(f Flag) {
 	switch {
 	case f.Words != nil:
 		word := value.String()
-		AddChoice(b.c, &word, name, f.Short, f.Usage, f.Words...)
+		AddChoice(b.a, b.c, &word, name, f.Short, f.Usage, f.Words...)
 	case f.Off != "":
 		set.BoolP(name, f.Short, value.Bool(), f.Usage)
 		set.BoolP("no-"+name, f.Off, false, "turn --"+name+" off")

@@ -85,21 +85,23 @@ func (a *App) completeNames(root *cobra.Command) {
 			a.completeBelow(group, named[group.Name()])
 		}
 	}
+	if !a.completes {
+		return
+	}
 	for name, lister := range map[string]NameLister{"profile": Profiles, "image": Images, "network": Networks, "node": Nodes, "hook": Hooks} {
 		for _, c := range CommandsOf(root) {
-			completeFlag(c, name, a.FlagCompletion(lister))
+			a.CompleteFlag(c, name, a.FlagCompletion(lister))
 		}
 	}
 	for _, c := range CommandsOf(root) {
 		if strings.HasPrefix(c.CommandPath(), root.Name()+" token ") {
-			completeFlag(c, "role", a.FlagCompletion(Roles))
+			a.CompleteFlag(c, "role", a.FlagCompletion(Roles))
 		}
 	}
-	// The flag is the root's.
-	_ = root.RegisterFlagCompletionFunc("connection", a.connectionNames)
-	_ = root.RegisterFlagCompletionFunc("project", a.FlagCompletion(projects))
-	_ = root.RegisterFlagCompletionFunc("format", fixed(formats))
-	_ = root.RegisterFlagCompletionFunc("output", fixed(formats))
+	a.CompleteFlag(root, "connection", a.connectionNames)
+	a.CompleteFlag(root, "project", a.FlagCompletion(projects))
+	a.CompleteFlag(root, "format", fixed(formats))
+	a.CompleteFlag(root, "output", fixed(formats))
 }
 
 func (a *App) completeBelow(group *cobra.Command, named NameLister) {
@@ -128,10 +130,11 @@ func (a *App) completeBelow(group *cobra.Command, named NameLister) {
 	}
 }
 
-// completeFlag completes the value of a flag, if c has it.
-func completeFlag(c *cobra.Command, name string, f cobra.CompletionFunc) {
-	if c.Flags().Lookup(name) != nil {
-		_ = c.RegisterFlagCompletionFunc(name, f) // the first completion of a flag stays
+// CompleteFlag completes the value of a flag, if c has it. The first completion of a flag stays. Cobra keeps completions, and the
+// commands that they are of, as long as the process lives. So there are none unless the shell asks for one.
+func (a *App) CompleteFlag(c *cobra.Command, name string, f cobra.CompletionFunc) {
+	if a.completes && c.Flag(name) != nil {
+		_ = c.RegisterFlagCompletionFunc(name, f) // the error is that there is one
 	}
 }
 

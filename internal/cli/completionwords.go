@@ -55,6 +55,9 @@ func ofList(words []string) cobra.CompletionFunc {
 // completeWords completes the flags that accept fixed words, and those that name a previous job. A
 // flag with a completion of its own keeps it.
 func (a *App) completeWords(root *cobra.Command) {
+	if !a.completes {
+		return
+	}
 	single, listed := flagWords(), listWords()
 	for _, c := range CommandsOf(root) {
 		path := strings.TrimPrefix(c.CommandPath(), root.Name()+" ")
@@ -64,16 +67,16 @@ func (a *App) completeWords(root *cobra.Command) {
 				command, flag = key[:at], key[at+1:]
 			}
 			if command == "" || command == path {
-				completeFlag(c, flag, fixed(words))
+				a.CompleteFlag(c, flag, fixed(words))
 			}
 		}
 		for flag, words := range listed {
 			if f := c.Flags().Lookup(flag); f != nil && f.Value.Type() == "stringSlice" {
-				completeFlag(c, flag, ofList(words))
+				a.CompleteFlag(c, flag, ofList(words))
 			}
 		}
 		if c.Flags().Lookup("on-failure") != nil {
-			completeFlag(c, "after", a.FlagCompletion(jobs))
+			a.CompleteFlag(c, "after", a.FlagCompletion(jobs))
 		}
 	}
 }

@@ -74,9 +74,9 @@ func (o oneOf) Set(s string) error {
 }
 
 // AddChoice adds a flag that accepts some words. The flag's usage lists them.
-func AddChoice(c *cobra.Command, value *string, name, short, usage string, words ...string) {
+func AddChoice(a *App, c *cobra.Command, value *string, name, short, usage string, words ...string) {
 	c.Flags().VarP(oneOf{value, words}, name, short, usage+": "+strings.Join(words, ", "))
-	completeFlag(c, name, fixed(words))
+	a.CompleteFlag(c, name, fixed(words))
 }
 
 // ParseMoment parses a time in RFC 3339, or a time from now such as +2h.

@@ -53,12 +53,12 @@ const AllProjects = "all-projects"
 
 // addListFlags adds to c the flags that select objects of a list: the filters, and how many to show
 // unless all are shown.
-func addListFlags(c *cobra.Command, most int, filters []Filter) {
+func addListFlags(a *App, c *cobra.Command, most int, filters []Filter) {
 	flags := c.Flags()
 	for _, f := range filters {
 		flags.String(f.Name, "", f.Usage)
 		if len(f.Words) > 0 {
-			completeFlag(c, f.Name, fixed(f.Words))
+			a.CompleteFlag(c, f.Name, fixed(f.Words))
 		}
 	}
 	limit := flags.IntP("limit", "n", most, "show at most `N`; 0 shows all")
@@ -102,7 +102,7 @@ func (r Resource[T]) List(a *App, use, short string) *cobra.Command {
 	if matchesNames(c) {
 		c.ValidArgsFunction = cobra.NoFileCompletions
 	}
-	addListFlags(c, r.Most, r.Filters)
+	addListFlags(a, c, r.Most, r.Filters)
 	if r.Project != nil {
 		c.Flags().Bool(AllProjects, false, "those of all projects, which only an admin of the installation sees")
 	}

@@ -131,7 +131,7 @@ var sortNames = []string{"cpu", "memory", "disk", "network", "name"}
 func (t *Top) AddTo(a *App, c *cobra.Command) {
 	t.sort, t.interval = sortNames[0], 2*time.Second
 	f := c.Flags()
-	AddChoice(c, &t.sort, "sort", "", "what is used most comes first, by `WHAT`", sortNames...)
+	AddChoice(a, c, &t.sort, "sort", "", "what is used most comes first, by `WHAT`", sortNames...)
 	f.Var(NewDuration(&t.interval), "interval", "look again after this `DURATION`")
 	f.BoolVar(&t.once, "once", false, "look twice, print once and end, as without a terminal")
 	f.BoolVar(&t.all, AllProjects, false, "those of all projects, which only an admin of the installation sees")

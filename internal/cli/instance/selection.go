@@ -57,7 +57,7 @@ func (s *selection) add(a *cli.App, c *cobra.Command) {
 
 func addTags(a *cli.App, c *cobra.Command, tags *[]string, usage string) {
 	c.Flags().StringArrayVar(tags, "tag", nil, usage)
-	_ = c.RegisterFlagCompletionFunc("tag", a.FlagCompletion(tagsOf)) // the flag was added above
+	a.CompleteFlag(c, "tag", a.FlagCompletion(tagsOf))
 }
 
 // tagsOf lists the tags of all instances, as KEY=VALUE.

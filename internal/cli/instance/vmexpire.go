@@ -35,7 +35,7 @@ not removed. seedbed vm extend has them expire later.`,
 		}),
 	}
 	c.Flags().StringVar(&at, "at", "", "`TIME` when they expire, such as 2026-01-02T15:04:05Z, or a duration from now on such as 2h or 30d")
-	cli.AddChoice(c, &action, "action", "", "what is done then (default: as before, or stop)", seedbed.ExpiryStop, seedbed.ExpiryRemove)
+	cli.AddChoice(a, c, &action, "action", "", "what is done then (default: as before, or stop)", seedbed.ExpiryStop, seedbed.ExpiryRemove)
 	c.Flags().BoolVar(&never, "never", false, "they do not expire")
 	sel.add(a, c)
 	return c

@@ -52,7 +52,7 @@ and so is waiting for one that does not exist, unless until it is removed. After
 		}),
 	}
 	sel.add(a, c)
-	cli.AddChoice(c, &until, "for", "", "`CONDITION` to wait for",
+	cli.AddChoice(a, c, &until, "for", "", "`CONDITION` to wait for",
 		waitReady, string(seedbed.InstanceRunning), string(seedbed.InstanceStopped), waitRemoved)
 	w.AddTimeout(c)
 	return c

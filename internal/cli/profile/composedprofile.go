@@ -69,7 +69,7 @@ func composedProfileAdd(a *cli.App) *cobra.Command {
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cli.AddChoice(c, &kind, "profile-type", "p", "`TYPE`, by what it is made from", typeProvisioner, typeOVA)
+	cli.AddChoice(a, c, &kind, "profile-type", "p", "`TYPE`, by what it is made from", typeProvisioner, typeOVA)
 	a.Fill(c, &p, append(composedFlags(a), cli.Flag{Field: "ova", Short: "o", Usage: "OVA `IMAGE`", Names: cli.OVAs})...)
 	c.Flags().BoolVar(&open, "no-params", false, "declare no parameters (default)")
 	// As in PVC's client, -o is the OVA here.

@@ -97,7 +97,7 @@ one dash, a longer key two.`,
 	// As in PVC's client, -f is the filesystem here. A message has no format other than JSON.
 	c.Flags().StringVar(&a.Flags.Format, "format", "", "output `FORMAT`: pretty or json")
 	filesystems := cobra.FixedCompletions([]string{"ext4", "xfs", "btrfs", "vfat", "swap"}, cobra.ShellCompDirectiveNoFileComp)
-	_ = c.RegisterFlagCompletionFunc("filesystem", filesystems) // the flag was added above
+	a.CompleteFlag(c, "filesystem", filesystems)
 	return c
 }
 

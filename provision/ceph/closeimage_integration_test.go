@@ -18,7 +18,7 @@ import (
 // TestCloseAtOnce: images are closed as soon as they are open, by many calls at a time. Without the
 // wait in closeImage, librbd aborts the process within seconds, or its calls do not return.
 func TestCloseAtOnce(t *testing.T) {
-	_, p, made := here(t)
+	p, made := poolIn(t, shared()) // it takes all processors, so no other test runs beside it
 	t.Cleanup(func() { empty(t, p) })
 	blank(t, made, "base")
 	with(t, made, "base", func(img *rbd.Image) error {

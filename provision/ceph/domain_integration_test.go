@@ -52,6 +52,7 @@ func hello(t *testing.T) string {
 
 // TestDomain: a guest boots from a clone, with the key from libvirt's secret.
 func TestDomain(t *testing.T) {
+	t.Parallel()
 	lab.Libvirt(t)
 	c := lab.Ceph(t)
 	cfg := config(t, c)

@@ -59,6 +59,7 @@ func only(t *testing.T, c *lab.CephCluster, p *Pool, volumes ...string) {
 // TestMonitorStops: the monitor goes in the middle of clones and comes back.
 // What cannot be made says so in time and leaves nothing, and works when asked again.
 func TestMonitorStops(t *testing.T) {
+	t.Parallel()
 	c := lab.Ceph(t)
 	p := open(t, config(t, c))
 	base(t, p)
@@ -117,6 +118,7 @@ func again(t *testing.T, do func() error) {
 // TestDeadCluster: every call gives ErrUnavailable in time, also when many are
 // made, and all works when the cluster lives again.
 func TestDeadCluster(t *testing.T) {
+	t.Parallel()
 	c := lab.Ceph(t)
 	p := open(t, config(t, c))
 	base(t, p)
@@ -161,6 +163,7 @@ func TestDeadCluster(t *testing.T) {
 
 // TestStartWithoutCluster: the worker starts, and the pool works when the cluster comes.
 func TestStartWithoutCluster(t *testing.T) {
+	t.Parallel()
 	c := lab.Ceph(t)
 	cfg := config(t, c)
 	c.StopMon(t)

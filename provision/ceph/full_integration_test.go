@@ -44,6 +44,7 @@ func objects(t *testing.T, p *Pool) []string {
 // TestNoRoom: what there is no room for is refused before anything is made, and says why, at the
 // reserve as well as at a quota and in a full cluster. What makes room works, and then the rest.
 func TestNoRoom(t *testing.T) {
+	t.Parallel()
 	c := lab.Ceph(t)
 	const large = 16 * seedbed.MiB
 	big := bigFile(t, int(large/seedbed.MiB))

@@ -23,12 +23,7 @@ import (
 func here(t *testing.T) (*lab.CephCluster, *Pool, *session) {
 	t.Helper()
 	c := cluster(t)
-	p := open(t, config(t, c))
-	s, err := p.link.get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.link.put(s, false) })
+	p, s := poolIn(t, c)
 	return c, p, s
 }
 

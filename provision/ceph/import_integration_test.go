@@ -112,6 +112,7 @@ func TestImportConfined(t *testing.T) {
 // TestImportEnds: an import that is cancelled, or whose cluster dies, in the
 // middle of its writing comes back in time and leaves nothing in the end.
 func TestImportEnds(t *testing.T) {
+	t.Parallel()
 	c := lab.Ceph(t)
 	cfg := config(t, c)
 	cfg.WatcherFor = 45 * time.Second

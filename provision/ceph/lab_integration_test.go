@@ -60,6 +60,18 @@ func open(t *testing.T, cfg Config) *Pool {
 	return p
 }
 
+// poolIn opens a new pool of the cluster, with a session of its own.
+func poolIn(t *testing.T, c *lab.CephCluster) (*Pool, *session) {
+	t.Helper()
+	p := open(t, config(t, c))
+	s, err := p.link.get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.link.put(s, false) })
+	return p, s
+}
+
 // names are all RBD images of the pool.
 func names(t *testing.T, c *lab.CephCluster, pool string) []string {
 	t.Helper()
@@ -90,6 +102,7 @@ func empty(t *testing.T, p *Pool) {
 }
 
 func TestContract(t *testing.T) {
+	t.Parallel()
 	c := lab.Ceph(t)
 	cfg, keep := config(t, c), config(t, c)
 	maps, err := mapper.Open(mapper.Config{Dir: filepath.Join(t.TempDir(), "mappings"), Log: cfg.Log})

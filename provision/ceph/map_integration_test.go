@@ -44,7 +44,7 @@ func mapping(t *testing.T, c *lab.CephCluster) *Pool {
 // TestMapFileSystem: a file system made through the device is in the volume, and a volume that a
 // client has open is not mapped.
 func TestMapFileSystem(t *testing.T) {
-	c := cluster(t)
+	c := shared() // the devices are the kernel's, so no other test runs beside this one
 	p := mapping(t, c)
 	_, leave := used(t, p)
 	if _, err := p.MapVolume(t.Context(), "job", "v", "i"); !errors.Is(err, seedbed.ErrInUse) {

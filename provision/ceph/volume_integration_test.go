@@ -75,6 +75,7 @@ func (p *Pool) queued(t *testing.T) *task {
 // TestFlattenGoesOn: a worker that is restarted in the middle finds the
 // managers' task and waits for its end. The guest writes meanwhile.
 func TestFlattenGoesOn(t *testing.T) {
+	t.Parallel()
 	c := lab.Ceph(t)
 	cfg := config(t, c)
 	first, err := Open(t.Context(), cfg)
@@ -120,6 +121,7 @@ func TestFlattenGoesOn(t *testing.T) {
 // TestFlattenStopped: a task that is taken out of the queue leaves a volume that is whole, and can
 // be flattened later.
 func TestFlattenStopped(t *testing.T) {
+	t.Parallel()
 	c := lab.Ceph(t)
 	cfg := config(t, c)
 	p := open(t, cfg)
@@ -208,6 +210,7 @@ func TestTrashWatcher(t *testing.T) {
 // TestStrangersInTheTrash: what others have put into RBD's trash, or taken a
 // snapshot of, is theirs.
 func TestStrangersInTheTrash(t *testing.T) {
+	t.Parallel()
 	c := lab.Ceph(t)
 	cfg := config(t, c)
 	cfg.Trash = time.Hour

@@ -326,59 +326,6 @@ func (n Network) checkBoot(bad complaint) error {
 	return nil
 }
 
-// Host reports whether a is an address of a host in the network: neither the first nor the last of its
-// prefix.
-func (n Network) Host(a netip.Addr) bool {
-	return n.Prefix.Contains(a) && a != n.Prefix.Masked().Addr() && a != LastAddr(n.Prefix)
-}
-
-// Takes returns ErrInvalid unless a NIC may ask for the address.
-func (n Network) Takes(a netip.Addr) error {
-	if !n.Prefix.IsValid() {
-		return Errorf(ErrInvalid, "address %s cannot be asked for in network %q, %s: leave it out", a, n.Name, n.Without4())
-	}
-	if a == n.Gateway || !n.Host(a) {
-		but := "its first and its last"
-		if n.Gateway.IsValid() {
-			but = "its first, its last and the gateway " + n.Gateway.String()
-		}
-		return Errorf(ErrInvalid, "address %s cannot be a guest's in network %q: expected one of %s but %s", a, n.Name, n.Prefix, but)
-	}
-	if i := slices.IndexFunc(n.Kept, func(r AddrRange) bool { return r.Contains(a) }); i >= 0 {
-		return Errorf(ErrInvalid, "address %s cannot be a guest's in network %q, which keeps out %s", a, n.Name, n.Kept[i])
-	}
-	return nil
-}
-
-// NextAddr returns the lowest address from a on that NICs get which do not ask for one. It returns the zero
-// Addr if there is none.
-func (n Network) NextAddr(a netip.Addr) netip.Addr {
-	within := n.assigned()
-	if !a.IsValid() || a.Less(within.First) {
-		a = within.First
-	}
-	for within.Contains(a) {
-		i := slices.IndexFunc(n.Kept, func(r AddrRange) bool { return r.Contains(a) })
-		switch {
-		case i >= 0:
-			a = n.Kept[i].Last.Next()
-		case a == n.Gateway || n.Reserves(a):
-			a = a.Next()
-		default:
-			return a
-		}
-	}
-	return netip.Addr{}
-}
-
-// assigned returns the range of the addresses that NICs get which do not ask for one.
-func (n Network) assigned() AddrRange {
-	if n.Range.First.IsValid() {
-		return n.Range
-	}
-	return AddrRange{n.Prefix.Masked().Addr().Next(), LastAddr(n.Prefix).Prev()}
-}
-
 // The values of Network.Identity.
 const (
 	IdentityTap = "tap"

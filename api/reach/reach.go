@@ -253,25 +253,6 @@ func (t *trace) service(p Packet, n seedbed.Network) bool {
 	return true
 }
 
-// direct adds the hops of a packet of a direct network, of which its own node sees nothing.
-func (w World) direct(ctx context.Context, t *trace, p Packet, n seedbed.Network) error {
-	at := "network " + n.Name
-	switch {
-	case p.To == seedbed.MetadataAddr || p.To == seedbed.MetadataAddr6 || p.To == seedbed.MetadataAddr6LinkLocal:
-		t.stop(at, "it is direct: no node serves its guests, which have their metadata by CD-ROM")
-	case p.To.Is4() && !n.Gateway.IsValid() && n.Addressed() && !n.Prefix.Contains(p.To):
-		t.stop(at, "it has no gateway, so guests have no route there")
-	default:
-		t.pass(at, "it is direct: the packet leaves by uplink %s, and no node checks it", n.Uplink)
-		at, err := w.owner(ctx, p)
-		if err != nil {
-			return err
-		}
-		w.arrives(t, p, p.From.NICs[p.NIC].Addr, at)
-	}
-	return nil
-}
-
 // within adds the hops to another address of the network.
 func (w World) within(ctx context.Context, t *trace, p Packet, n seedbed.Network) error {
 	out := end{seedbed.DirectionOut, p, p.To, nil}

@@ -308,14 +308,8 @@ func (n Network) checkUplink(bad complaint) error {
 			Clip(n.Uplink), ifnameSize)
 	case n.VLAN < 0 || n.VLAN > maxVLAN:
 		return bad("VLAN %d: expected 1 to %d, or 0 for none", n.VLAN, maxVLAN)
-	case n.Kind == NetworkBridged && !n.Addressed() && slices.Contains(n.DNS, ResolverAddr):
-		return bad("without a prefix, it has no resolver at %s: expected others", ResolverAddr)
 	case n.Identity == IdentityMAC:
 		return bad("identity is mac, which any host can forge on a %s network: expected tap", n.Kind)
-	case !n.Addressed() && (n.Prefix != netip.Prefix{} || n.Gateway.IsValid() || n.DHCP || n.Range.First.IsValid() || len(n.Kept) > 0 ||
-		len(n.Reservations) > 0 || len(n.Routes) > 0 || n.BootFile != ""):
-		return bad("without a prefix, its addresses come from elsewhere: " +
-			"expected no gateway, DHCP, range, kept addresses, reservations, routes and boot file")
 	case n.Kind == NetworkDirect:
 		return n.checkDirect(bad)
 	}

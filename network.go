@@ -18,7 +18,7 @@ const (
 	// routers around the node must know the way.
 	NetworkRouted NetworkKind = "routed"
 	// NetworkIsolated: guests reach each other and the services of their node, such as metadata. DHCP hands
-	// out no default route.
+	// out no default route. Without any prefix, nothing of Seedbed gives them addresses; see Bare.
 	NetworkIsolated NetworkKind = "isolated"
 	// NetworkBridged: guests are hosts of the network that the node reaches by an interface, the uplink. That
 	// network has its own routers. Addresses come from Seedbed or, without any prefix, from its DHCP server.
@@ -192,10 +192,12 @@ func (n Network) Check() error {
 	if err := n.checkUplink(bad); err != nil {
 		return err
 	}
-	if n.Addressed() {
-		if err := n.checkPrefix(bad); err != nil {
-			return err
-		}
+	check := n.checkBare
+	if n.Addressed() || n.Prefix != (netip.Prefix{}) {
+		check = n.checkPrefix
+	}
+	if err := check(bad); err != nil {
+		return err
 	}
 	if err := errors.Join(n.checkPrefix6(bad), n.checkPeers(bad)); err != nil {
 		return err
@@ -211,8 +213,6 @@ func (n Network) checkPrefix(bad complaint) error {
 	switch {
 	case n.Prefix == netip.Prefix{} && n.Prefix6.IsValid():
 		return n.checkNo4(bad)
-	case n.Prefix == netip.Prefix{}:
-		return bad("it has no prefix: expected an IPv4 subnet such as 10.99.0.0/24, or an IPv6 one such as fd12:3456:789a:1::/64")
 	case !n.Prefix.IsValid() || !n.Prefix.Addr().Is4() || n.Prefix != n.Prefix.Masked() ||
 		n.Prefix.Bits() < leastPrefixBits || n.Prefix.Bits() > maxNetworkBits:
 		return bad("prefix %s is not usable: expected an IPv4 subnet of /%d to /%d, such as 10.99.0.0/24",
@@ -225,10 +225,29 @@ func (n Network) checkPrefix(bad complaint) error {
 	return nil
 }
 
-// Addressed reports whether Seedbed gives the NICs of the network their addresses. Only a bridged or direct network
-// may have them from elsewhere: one without any prefix.
-func (n Network) Addressed() bool {
-	return !n.Kind.OnWire() || n.Prefix.IsValid() || n.Prefix6.IsValid()
+// Addressed reports whether Seedbed gives the NICs of the network their addresses. A network without any prefix has them from
+// elsewhere, or none: it is bridged, direct, or isolated.
+func (n Network) Addressed() bool { return n.Prefix.IsValid() || n.Prefix6.IsValid() }
+
+// Bare reports whether the network is plain Ethernet between guests: nothing gives these addresses that Seedbed knows of.
+func (n Network) Bare() bool { return !n.Addressed() && !n.Kind.OnWire() }
+
+// checkBare checks that a network without any prefix has nothing that needs one.
+func (n Network) checkBare(bad complaint) error {
+	switch {
+	case n.Kind.Outside():
+		return bad("it has no prefix: expected an IPv4 subnet such as 10.99.0.0/24, or an IPv6 one such as fd12:3456:789a:1::/64, or " +
+			"the kind isolated, bridged or direct, whose guests may have their addresses from elsewhere")
+	case n.Kind.Served() && slices.Contains(n.DNS, ResolverAddr):
+		return bad("without a prefix, it has no resolver at %s: expected others", ResolverAddr)
+	case n.Gateway.IsValid() || n.DHCP || n.Range.First.IsValid() || len(n.Kept) > 0 || len(n.Reservations) > 0 || len(n.Routes) > 0 ||
+		n.BootFile != "":
+		return bad("without a prefix, its addresses come from elsewhere: " +
+			"expected no gateway, DHCP, range, kept addresses, reservations, routes and boot file")
+	case n.Kind == NetworkIsolated && n.Identity == IdentityMAC:
+		return bad("identity is mac, and without a prefix nothing keeps a guest from the address of another: expected tap")
+	}
+	return nil
 }
 
 // Only6 reports whether the NICs of the network have IPv6 addresses alone.

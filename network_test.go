@@ -135,6 +135,16 @@ func TestNetworkCheck(t *testing.T) {
 		}, ""},
 		{"NAT of IPv6 alone", func(n *seedbed.Network) { alone6(n); n.Kind, n.NAT = seedbed.NetworkNAT, true }, ""},
 		{"no prefix", func(n *seedbed.Network) { n.Prefix, n.Gateway = netip.Prefix{}, netip.Addr{} }, "it has no prefix"},
+		{"isolated, no prefix", bare, ""},
+		{"an overlay, no prefix", func(n *seedbed.Network) { bare(n); n.VNI, n.MTU = 7, 1450 }, ""},
+		{"DHCP, no prefix", func(n *seedbed.Network) { bare(n); n.DHCP = true }, "expected no gateway, DHCP, range"},
+		{"a resolver, no prefix", func(n *seedbed.Network) { bare(n); n.DNS = []netip.Addr{seedbed.ResolverAddr} }, "it has no resolver at"},
+		{"by the MAC, no prefix", func(n *seedbed.Network) { bare(n); n.Identity = seedbed.IdentityMAC }, "the address of another: expected tap"},
+		{"floating, no prefix", func(n *seedbed.Network) {
+			bare(n)
+			n.Floating, n.FloatingUplink = []seedbed.AddrRange{{First: addr("192.0.2.1"), Last: addr("192.0.2.1")}}, "eth0"
+		}, "floating addresses need"},
+		{"an unusable prefix", func(n *seedbed.Network) { bare(n); n.Prefix = netip.PrefixFrom(addr("10.9.0.0"), 64) }, "is not usable"},
 		{"gateway of IPv6 alone", func(n *seedbed.Network) { alone6(n); n.Gateway = addr("10.9.0.1") }, "it cannot have gateway 10.9.0.1"},
 		{"range of IPv6 alone", func(n *seedbed.Network) {
 			alone6(n)
@@ -167,6 +177,11 @@ func TestNetworkCheck(t *testing.T) {
 			}
 		})
 	}
+}
+
+// bare makes a network one without addresses.
+func bare(n *seedbed.Network) {
+	n.Kind, n.NAT, n.Prefix, n.Gateway, n.DHCP, n.DNS = seedbed.NetworkIsolated, false, netip.Prefix{}, netip.Addr{}, false, nil
 }
 
 // alone6 makes a network one of IPv6 alone.

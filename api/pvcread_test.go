@@ -120,8 +120,6 @@ func TestPVCNetwork(t *testing.T) {
 			"PUT", "/network/2000", "ip4_network=10.89.0.0/24", 400,
 			msg("ERROR: The IPv4 network cannot be changed: the VMs have addresses of it."),
 		},
-		{"POST", "/network", "vni=2003&description=none&nettype=managed", 400,
-			msg("ERROR: Failed to add network. An IPv4 or an IPv6 network must be specified: each VM has an address of it.")},
 		{
 			"POST", "/network", "vni=2003&description=six&nettype=managed&ip6_network=fd12:3456:789a:6::/64&ip6_gateway=fd12:3456:789a:6::1" +
 				"&dhcp6=true", 200, msg("Network 'six' added successfully!"),

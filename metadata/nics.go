@@ -25,6 +25,9 @@ func nics(r *record) []*node {
 		if nic.MAC == (seedbed.MAC{}) || network == nil {
 			continue
 		}
+		if network.Bare() && i > 0 { // clients would ask DHCP there, and wait for it at each boot
+			continue
+		}
 		prefix := ""
 		if network.Prefix.IsValid() && network.Prefix.Addr().Is4() {
 			prefix = network.Prefix.Masked().String()

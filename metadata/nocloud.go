@@ -88,7 +88,7 @@ func nocloudNetwork(r *record) ([]byte, bool) {
 		if !network.DHCP && !static && network.Addressed() {
 			continue
 		}
-		dhcp4 := !static && !network.Only6()
+		dhcp4 := !static && !network.Only6() && !network.Bare()
 		if b == nil {
 			b = append(b, "version: 2\nethernets:\n"...)
 		}

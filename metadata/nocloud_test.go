@@ -31,6 +31,7 @@ func TestNoCloudNetwork(t *testing.T) {
 		n.Kind, n.Prefix, n.Gateway, n.DNS = seedbed.NetworkRouted, netip.Prefix{}, netip.Addr{}, []netip.Addr{seedbed.ResolverAddr}
 	}
 	wire := seedbed.Network{Name: "wire", Kind: seedbed.NetworkBridged, Uplink: "br0"}
+	bare := seedbed.Network{Name: "bare", Kind: seedbed.NetworkIsolated}
 	wire6, plant6 := only6, onlyFixed6 // on a wire
 	wire6.Name, wire6.Kind, wire6.Uplink = "wire6", seedbed.NetworkBridged, "br0"
 	plant6.Name, plant6.Kind, plant6.Uplink, plant6.DNS = "plant6", seedbed.NetworkDirect, "br0", nil
@@ -55,6 +56,10 @@ func TestNoCloudNetwork(t *testing.T) {
 		}},
 		{"one with the DHCP of another", []seedbed.GuestNIC{nic(0x10, "wire", "")}, map[string]any{
 			"nic0": map[string]any{"match": match("10"), "dhcp4": true},
+		}},
+		{"one without addresses", []seedbed.GuestNIC{nic(0x10, "lan", "10.9.0.7"), nic(0x11, "bare", "")}, map[string]any{
+			"nic0": map[string]any{"match": match("10"), "dhcp4": true, "dhcp4-overrides": map[string]any{"route-metric": uint64(100)}},
+			"nic1": map[string]any{"match": match("11"), "dhcp4": false},
 		}},
 		{"one without DHCP", []seedbed.GuestNIC{nic(0x10, "fixed", "10.8.0.7")}, map[string]any{
 			"nic0": map[string]any{"match": match("10"), "dhcp4": false, "addresses": []any{"10.8.0.7/24"},
@@ -104,7 +109,7 @@ func TestNoCloudNetwork(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			view := View{Guest: seedbed.Guest{NICs: tt.nics},
-				Networks: []seedbed.Network{lan, fixed, wire, lan6, slaac, fixed6, peered, only6, onlyFixed6, wire6, plant6}}
+				Networks: []seedbed.Network{lan, fixed, wire, bare, lan6, slaac, fixed6, peered, only6, onlyFixed6, wire6, plant6}}
 			body, _, ok := Render(view, "/nocloud/network-config")
 			if !ok || tt.want == nil {
 				if !ok || len(body) > 0 {

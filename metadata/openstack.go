@@ -137,7 +137,7 @@ func openstackNetwork(r *record) ([]byte, bool) {
 				n.Services, services = append(n.Services, s), append(services, s)
 			}
 		}
-		if !network.Only6() {
+		if !network.Only6() && !network.Bare() {
 			networks = append(networks, n)
 		}
 		further := func(which func(netip.Addr) bool, kind, mask string) {

@@ -237,7 +237,7 @@ const (
 )
 
 // fromElsewhere reports whether the guests of a network have addresses that the node does not know.
-func fromElsewhere(n seedbed.Network) bool { return n.Kind == seedbed.NetworkBridged && !n.Addressed() }
+func fromElsewhere(n seedbed.Network) bool { return !n.Addressed() }
 
 // ensureAnswerRoute adds the route of answers by a bridge that is up.
 func (r *route) ensureAnswerRoute(l link) error {

@@ -29,8 +29,8 @@ const igmpQuery = 0x11
 // arpLength is the length of ARP for IPv4 on Ethernet.
 const arpLength = 28
 
-// The sets of ports on bridged networks, and of those among them whose DHCP requests this node answers, and no other
-// host.
+// The sets of ports on bridged and bare networks, from which the node takes only what it has marked, and of those among them whose
+// DHCP requests this node answers, and no other host.
 const (
 	onWire  = "on-wire"
 	ownDHCP = "own-dhcp"
@@ -139,7 +139,7 @@ func bridgeSets() []set {
 			return string(t.tap[:]) + string(markValue(t.mark)), "", true
 		}},
 		some(mayAddress, func(n *seedbed.Network, t *port) bool { return n.Allow.Addresses || !n.Addressed() }),
-		some(onWire, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged }),
+		some(onWire, func(n *seedbed.Network, _ *port) bool { return n.Kind == seedbed.NetworkBridged || n.Bare() }),
 		some(ownDHCP, func(n *seedbed.Network, _ *port) bool {
 			return n.Kind == seedbed.NetworkBridged && n.DHCP && !n.Only6()
 		}),

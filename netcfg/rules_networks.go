@@ -29,9 +29,15 @@ func bridgesOf(called string, which func(seedbed.Network) bool) set {
 }
 
 // wired returns the set of the bridges that hosts reach which are not guests of this node. What such a host sends to
-// the node has no mark, and what a guest sends has one: see markAndTake.
+// the node has no mark, and what a guest sends to a service has one: see markAndTake. In a bare network guests have any address, so the
+// node takes nothing else from them either: it would answer to where they say that they are.
 func wired() set {
 	return set{name: "wired", key: nftables.TypeIFName, fixed: func(p *plan, add func(key, value string)) {
+		for _, n := range p.networks {
+			if n.Bare() {
+				add(string(ifname(n.Bridge)), "")
+			}
+		}
 		for bridge, u := range p.uplinks {
 			if u.made != madeVXLAN { // the bridge table keeps what comes by an overlay from the node
 				add(string(ifname(bridge)), "")

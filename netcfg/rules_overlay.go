@@ -12,10 +12,11 @@ import (
 	"seedbed"
 )
 
-// The sets of the ports of bridges to overlays, of the addresses of all nodes and of this one, and of the numbers of overlays
-// as they are in a packet.
+// The sets of the ports of bridges to overlays, of those whose guests each node tells their addresses, of the addresses of all nodes
+// and of this one, and of the numbers of overlays as they are in a packet.
 const (
 	overlayPorts = "overlays"
+	addressing   = "addressing"
 	nodeAddrs    = "nodes"
 	nodeAddrs6   = "nodes6"
 	ownAddr      = "own-node"
@@ -119,13 +120,22 @@ func toOne() exprs  { return masked(eth(0, 0), 1) }
 
 // overlaySets returns those of the bridge table.
 func overlaySets() []set {
-	return slices.Concat([]set{{name: overlayPorts, key: nftables.TypeIFName, fixed: func(p *plan, add func(key, value string)) {
-		for _, u := range p.uplinks {
-			if u.made == madeVXLAN {
-				add(string(ifname(u.port)), "")
+	return slices.Concat([]set{
+		{name: overlayPorts, key: nftables.TypeIFName, fixed: func(p *plan, add func(key, value string)) {
+			for _, u := range p.uplinks {
+				if u.made == madeVXLAN {
+					add(string(ifname(u.port)), "")
+				}
 			}
-		}
-	}}}, nodeSets(), crossingSets())
+		}},
+		{name: addressing, key: nftables.TypeIFName, fixed: func(p *plan, add func(key, value string)) {
+			for _, n := range p.networks {
+				if u := p.uplinks[n.Bridge]; u.made == madeVXLAN && n.Addressed() {
+					add(string(ifname(u.port)), "")
+				}
+			}
+		}},
+	}, nodeSets(), crossingSets())
 }
 
 // nodeSets returns the sets of the addresses of nodes.
@@ -281,17 +291,20 @@ func untrackedOverlays(p *plan, key expr.MetaKey) []rule {
 		rule{"tunnels, over IPv6", cat(ipv6(), network(6, unix.IPPROTO_UDP), addrNotIn(24, 16, "floating-addrs6"), own)})
 }
 
-// overlayRules decide on what leaves by an overlay's VXLAN: each node answers its own guests. What is for all costs the node a copy for
+// overlayRules decide on what leaves by an overlay's VXLAN: each node answers its own guests. In a bare network, a guest may be what tells
+// the others their addresses. What is for all costs the node a copy for
 // each other one, so a guest may send so much of it, and search for neighbours that the node does not know so often.
 func overlayRules() []rule {
 	const udp = unix.IPPROTO_UDP
+	told := in(expr.MetaKeyOIFNAME, addressing)
 	rules := []rule{
 		{"not to an overlay", cat(notIn(expr.MetaKeyOIFNAME, overlayPorts), accept())},
-		{"DHCP", cat(ethertype(unix.ETH_P_IP), dport(udp, 67), drop())},
-		{"answers to DHCP", cat(ethertype(unix.ETH_P_IP), dport(udp, 68), drop())},
-		{"DHCPv6", cat(ethertype(unix.ETH_P_IPV6), dport(udp, 547), drop())},
-		{"answers to DHCPv6", cat(ethertype(unix.ETH_P_IPV6), dport(udp, 546), drop())},
-		{"router solicitations and advertisements", cat(ethertype(unix.ETH_P_IPV6), icmp6Types(routerSolicitation, routerAdvertisement), drop())},
+		{"DHCP", cat(ethertype(unix.ETH_P_IP), dport(udp, 67), told, drop())},
+		{"answers to DHCP", cat(ethertype(unix.ETH_P_IP), dport(udp, 68), told, drop())},
+		{"DHCPv6", cat(ethertype(unix.ETH_P_IPV6), dport(udp, 547), told, drop())},
+		{"answers to DHCPv6", cat(ethertype(unix.ETH_P_IPV6), dport(udp, 546), told, drop())},
+		{"router solicitations and advertisements", cat(ethertype(unix.ETH_P_IPV6), icmp6Types(routerSolicitation, routerAdvertisement), told,
+			drop())},
 		{"ARP for the metadata address", cat(ethertype(unix.ETH_P_ARP), network(24, seedbed.MetadataAddr.AsSlice()...), drop())},
 		{"ARP for the node", cat(ethertype(unix.ETH_P_ARP), pairOf(expr.MetaKeyOIFNAME, arpTpa(), "uplink-services"), drop())},
 	}

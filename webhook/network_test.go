@@ -142,7 +142,7 @@ func TestNetworksThatAHookMayNotHave(t *testing.T) {
 		{add(`"prefix":"192.0.2.0/24"`), 403, "10.128.0.0/9"},
 		{add(`"prefix":"10.130.0.0/24","prefx6":"x"`), 422, "/prefx6 is unknown"},
 		{add(`"prefix":"10.130.0.0/33"`), 422, "/prefix"},
-		{add(`"mtu":1400`), 422, "prefix is missing"},
+		{add(`"mtu":1400`), 422, "it has no prefix: expected"},
 		{add(`"prefix":"10.130.0.0/24","name":"other"`), 422, "expected one of them"},
 		{`{"action":"network-add","name":"lab","network":"10.130.0.0/24"}`, 422, "expected a map"},
 		{`{"action":"network-add","name":"lab"}`, 422, "network is missing"},

@@ -31,9 +31,6 @@ func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 		return f.err
 	case kind == "bridged":
 		return r.createBridged(ctx, c, n, vni)
-	case prefix == "" && f.text("ip6_network") == "":
-		return refused(fiber.StatusBadRequest,
-			"ERROR: Failed to add network. An IPv4 or an IPv6 network must be specified: each VM has an address of it.")
 	}
 	var err error
 	if n.Prefix, err = netip.ParsePrefix(prefix); err != nil && prefix != "" {
@@ -43,7 +40,6 @@ func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if n.Name, err = server.CallerOf(c).Qualified("network", vni); err != nil {
 		return err
 	}
-	n.Bridge, n.DNS = seedbed.BridgeOf(n.Name), r.Networks().ResolversOf(n)
 	if n.Prefix.IsValid() {
 		n.Gateway = n.Prefix.Masked().Addr().Next()
 	} else if n.DHCP = f.flag("dhcp6"); f.text("ip6_gateway") != "" {
@@ -52,8 +48,12 @@ func (r *router) createNet(ctx context.Context, c *fiber.Ctx, f *fields) error {
 	if f.flag("dhcp4") && (f.text("dhcp4_start") == "" || f.text("dhcp4_end") == "") {
 		return refused(fiber.StatusBadRequest, "ERROR: DHCPv4 start and end addresses are required for a DHCPv4-enabled network.")
 	}
+	n.Bridge = seedbed.BridgeOf(n.Name)
 	if err := netFields(f, &n); err != nil {
 		return err
+	}
+	if n.DNS == nil {
+		n.DNS = r.Networks().ResolversOf(n)
 	}
 	n.VNI = overlayNumber(server.CallerOf(c), n.Name, vni)
 	if err := network.FitNew(ctx, &n, r.Store.Nodes); err != nil {

@@ -69,6 +69,8 @@ func (w World) Needs(ctx context.Context, i seedbed.Instance, nic int) ([]seedbe
 	switch {
 	case n.Kind == seedbed.NetworkDirect && n.Addressed():
 		t.stop("network "+n.Name, "it has no DHCP: guests have their addresses by CD-ROM")
+	case n.Bare():
+		t.stop("network "+n.Name, "it has no prefix, so no node answers DHCP: another guest may, or configure the guest")
 	case !n.Addressed():
 		t.pass("network "+n.Name, "its addresses come from elsewhere: another DHCP server answers")
 	case !n.DHCP:
@@ -78,8 +80,11 @@ func (w World) Needs(ctx context.Context, i seedbed.Instance, nic int) ([]seedbe
 	}
 	all := []seedbed.Trace{t.Trace}
 	metadata, resolvers := seedbed.MetadataAddr, n.DNS
-	if n.Only6() {
+	switch {
+	case n.Only6():
 		metadata, resolvers = seedbed.MetadataAddr6, n.DNS6()
+	case n.Bare():
+		metadata = seedbed.MetadataAddr6 // a link-local address is enough for it
 	}
 	packets := []Packet{{From: i, NIC: nic, To: metadata, Protocol: "tcp", Port: 80}}
 	if len(resolvers) > 0 {
@@ -114,7 +119,12 @@ func (w World) Trace(ctx context.Context, p Packet) (seedbed.Trace, error) {
 	if t.service(p, n) {
 		return t.Trace, nil
 	}
-	if p.To.Is6() && !n.Prefix6.IsValid() {
+	if n.Bare() {
+		t.groups(w, p.From, p.NIC, end{seedbed.DirectionOut, p, p.To, nil})
+		t.pass("network "+n.Name, "it has no prefix: which of its guests has this address is not known")
+		return t.Trace, nil
+	}
+	if p.To.Is6() && !n.Prefix6.IsValid() && n.Addressed() {
 		t.stop("network "+n.Name, "it has no IPv6 prefix: give it one (seedbed network set %s --prefix6 PREFIX)", n.Name)
 		return t.Trace, nil
 	}

@@ -40,6 +40,7 @@ func world(t *testing.T) (World, map[string]seedbed.Instance) {
 	wide.VNI = 7
 	wide.Prefix6 = netip.MustParsePrefix("fd12:3456:789a:1::/64")
 	wire := seedbed.Network{Name: "wire", Kind: seedbed.NetworkBridged, Uplink: "br1"}
+	plain := seedbed.Network{Name: "plain", Kind: seedbed.NetworkIsolated}
 	deep := network("deep", "10.6.0.0/24", seedbed.NetworkNAT)
 	deep.VNI = 8
 	dark.Peers, wide.Peers, deep.Peers = []string{"wide"}, []string{"dark", "deep"}, []string{"wide"}
@@ -61,6 +62,7 @@ func world(t *testing.T) (World, map[string]seedbed.Instance) {
 	add("store", "hv2", "lan", "10.3.0.3", "db")
 	add("dark", "hv1", "dark", "10.4.0.2")
 	add("wired", "hv1", "wire", "")
+	add("bare", "hv1", "plain", "")
 	add("one", "hv1", "wide", "10.5.0.2")
 	add("two", "hv2", "wide", "10.5.0.3")
 	add("deep", "hv2", "deep", "10.6.0.3")
@@ -70,7 +72,7 @@ func world(t *testing.T) (World, map[string]seedbed.Instance) {
 	instances["stopped"] = stopped
 	return World{
 		Networks: []seedbed.Network{network("nat", "10.1.0.0/24", seedbed.NetworkNAT), network("routed", "10.2.0.0/24", seedbed.NetworkRouted),
-			lan, dark, wire, wide, deep},
+			lan, dark, wire, wide, deep, plain},
 		Groups: []seedbed.SecurityGroup{group(t, "web", "out tcp 443 to 192.0.2.0/24", "out tcp 5432 to group db", "out udp 53", "out icmp 8"),
 			group(t, "db", "in tcp 5432 from group web", "in icmp 8 from 10.1.0.2/32")},
 		Holder: func(_ context.Context, network string, a netip.Addr) (seedbed.Instance, int, bool, error) {
@@ -145,6 +147,9 @@ func TestTrace(t *testing.T) {
 		{"app", "192.0.2.1", "tcp", 443, true, []string{"by uplink br0 to its router 10.3.0.1"}},
 		{"wired", "192.0.2.1", "tcp", 80, true, []string{"the router that its DHCP server names"}},
 		{"dark", "192.0.2.1", "tcp", 80, false, []string{"! network dark: an isolated network reaches no other"}},
+		{"wired", "2001:db8::7", "tcp", 80, true, []string{"by uplink br1 to the router that advertises itself"}},
+		{"bare", "192.0.2.1", "tcp", 80, true, []string{"open allows everything", "network plain: it has no prefix: which of its guests"}},
+		{"bare", "fd00:ec2::254", "tcp", 80, true, []string{"the metadata service answers"}},
 		{"dark", "10.4.0.9", "tcp", 80, false, []string{"! network dark: no instance that you see has this address"}},
 		{"routed", "10.2.0.1", "icmp", 0, true, []string{"it answers as the gateway"}},
 		{"routed", "10.2.0.1", "tcp", 53, true, []string{"the resolver at the gateway"}},
@@ -194,6 +199,7 @@ func TestNeeds(t *testing.T) {
 		"web":   "true true true",
 		"dark":  "false true",
 		"wired": "true true",
+		"bare":  "false true",
 	} {
 		all, err := w.Needs(t.Context(), instances[name], 0)
 		if err != nil {

@@ -43,8 +43,13 @@ func (in *Intake) unserved(ctx context.Context, m tailored, nics []seedbed.NIC) 
 		return "since it has no NIC", nil
 	}
 	n, err := in.network(ctx, m, nics[0].Network)
-	if err != nil || n.Kind.Served() {
+	switch {
+	case err != nil:
 		return "", err
+	case n.Bare():
+		return fmt.Sprintf("since nothing gives its first NIC an address, which is in the network %s without a prefix", n.Name), nil
+	case n.Kind.Served():
+		return "", nil
 	}
 	return fmt.Sprintf("since no node serves its first NIC, which is in the direct network %s", n.Name), nil
 }

@@ -223,6 +223,10 @@ func (in *Intake) planNICs(ctx context.Context, p *seedbed.Plan, nics []seedbed.
 			p.Notes = append(p.Notes, fmt.Sprintf("NIC %d is in the direct network %s: no DHCP, filters and security groups of the node, "+
 				"which does not reach it there", nic.Index, n.Name))
 		}
+		if n.Bare() {
+			p.Notes = append(p.Notes, fmt.Sprintf("NIC %d is in the network %s without a prefix: it gets no address, and no DHCP of the node",
+				nic.Index, n.Name))
+		}
 		p.NICs = append(p.NICs, nic)
 	}
 	return nil

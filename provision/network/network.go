@@ -29,24 +29,34 @@ type Rules struct {
 }
 
 // Places refuses a network of a project whose addresses the project may not choose: guests of a network take
-// these addresses from the nodes. Those of a bridged network without a prefix come from elsewhere.
+// these addresses from the nodes. Those of a bridged network without a prefix come from elsewhere. A network that has no addresses is
+// refused where projects make none at all.
 func (r Rules) Places(who Asker, n seedbed.Network) error {
-	if who.Home {
+	none := len(r.Prefixes) == 0
+	switch {
+	case who.Home:
 		return nil
+	case n.Bare() && none:
+		return refusesAll(who)
 	}
 	for _, p := range []netip.Prefix{n.Prefix, n.Prefix6} {
 		within := func(o netip.Prefix) bool { return o.Bits() <= p.Bits() && o.Contains(p.Addr()) }
 		switch {
 		case !p.IsValid() || slices.ContainsFunc(r.Prefixes, within):
-		case len(r.Prefixes) == 0:
-			return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, and projects do not make networks here "+
-				"(network.project_prefixes is empty): an administrator of the installation can make one for the project", who.Name, who.Project)
+		case none:
+			return refusesAll(who)
 		default:
 			return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, which cannot have the prefix %s: expected one within %s",
 				who.Name, who.Project, p, joined(r.Prefixes))
 		}
 	}
 	return nil
+}
+
+// refusesAll returns the error of a network of a project where projects make none.
+func refusesAll(who Asker) error {
+	return seedbed.Errorf(seedbed.ErrForbidden, "%s acts in project %s, and projects do not make networks here "+
+		"(network.project_prefixes is empty): an administrator of the installation can make one for the project", who.Name, who.Project)
 }
 
 // PlacesChange is Places for a network that was another: it refuses only what the change brings. That is also an IPv6 prefix with

@@ -39,10 +39,6 @@ func (r Rules) requested(ctx context.Context, project string, req wire.NetworkRe
 	if err := seedbed.CheckName("network", req.Name); err != nil {
 		return seedbed.Network{}, err
 	}
-	if !req.Prefix.IsValid() && !req.Prefix6.IsValid() && !req.Kind.OnWire() {
-		return seedbed.Network{}, seedbed.Errorf(seedbed.ErrInvalid,
-			"prefix is missing: expected an IPv4 subnet such as 10.99.1.0/24, or prefix6 for guests with IPv6 alone")
-	}
 	n := seedbed.Network{
 		Name: seedbed.Qualified(project, req.Name), Kind: cmp.Or(req.Kind, seedbed.NetworkNAT), MAC: seedbed.NewMAC(),
 		Prefix: req.Prefix, Gateway: req.Gateway, Bridge: req.Bridge, Uplink: req.Uplink, VLAN: req.VLAN, VNI: req.VNI,
@@ -86,6 +82,9 @@ func (r Rules) requested(ctx context.Context, project string, req wire.NetworkRe
 // ResolversOf returns those of the installation's resolvers that guests of a new network reach. It is never nil.
 func (r Rules) ResolversOf(n seedbed.Network) []netip.Addr {
 	all := append([]netip.Addr{}, r.Resolvers...)
+	if n.Bare() {
+		return []netip.Addr{}
+	}
 	if n.Prefix.IsValid() {
 		return all
 	}

@@ -111,7 +111,9 @@ const kinds = `A network is of one of these kinds:
   nat       guests reach other networks with the address of their node (the default)
   routed    guests reach other networks, and are reached from there, with their own
             addresses; the routers around the nodes must know the way
-  isolated  guests reach each other and the services of their node alone
+  isolated  guests reach each other and the services of their node alone; without
+            --prefix and --prefix6, it is plain Ethernet, in which nothing of Seedbed gives
+            them addresses
   bridged   guests are hosts of the network behind --uplink, a bridge of the node or an
             interface that it does not use itself, tagged with --vlan; without --prefix
             and --prefix6, addresses come from the DHCP server of that network
@@ -131,8 +133,10 @@ network on different nodes do not see each other, unless it is bridged or an ove
 with --overlay, the bridges of all nodes are one network, by VXLAN over UDP port 4789
 between the nodes.`,
 		RunE: a.Told(func(ctx context.Context, api *client.Client, args []string) (string, error) {
-			if r.Name = args[0]; !r.Prefix.IsValid() && !r.Prefix6.IsValid() && !r.Kind.OnWire() {
-				return "", cli.Usagef("--prefix is missing: expected the IPv4 subnet of the guests, such as 10.99.1.0/24, or --prefix6 for IPv6 alone")
+			bare := r.Kind == seedbed.NetworkIsolated || r.Kind.OnWire()
+			if r.Name = args[0]; !r.Prefix.IsValid() && !r.Prefix6.IsValid() && !bare {
+				return "", cli.Usagef("--prefix is missing: expected the IPv4 subnet of the guests, such as 10.99.1.0/24, or --prefix6 for " +
+					"IPv6 alone; only --kind isolated, bridged and direct have networks without addresses")
 			}
 			_, err := api.CreateNetwork(ctx, r)
 			return cli.Done(err, "Added network %q.", args[0])
@@ -140,7 +144,8 @@ between the nodes.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	a.Fill(c, &r, append([]cli.Flag{
-		{Field: "prefix", Usage: "IPv4 `PREFIX` of the guests, such as 10.99.1.0/24; without one and with --prefix6, they have IPv6 alone"},
+		{Field: "prefix", Usage: "IPv4 `PREFIX` of the guests, such as 10.99.1.0/24; without one and with --prefix6, they have IPv6 alone, " +
+			"and without both, no addresses of Seedbed"},
 		{Field: "gateway", Usage: "`ADDRESS` of the bridge (default: the first of the prefix), or of the router of a bridged network"},
 		{Field: "uplink", Usage: "`INTERFACE` of the nodes by which a bridged or direct network is reached"},
 		{Field: "vlan", Usage: "`TAG` of a bridged network, or of one of mode sriov, on its uplink, 1 to 4094"},

@@ -145,6 +145,27 @@ var (
 	TimeAddr6 = netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2, 14: 0x01, 15: 0x23})
 )
 
+// Gateway6 returns the address of the node in Prefix6, the first. It is the zero Addr if there is no prefix, and in a bridged
+// network, whose routers are not Seedbed's. Guests learn of the router by its link-local address.
+func (n Network) Gateway6() netip.Addr {
+	if !n.Prefix6.IsValid() || n.Kind.OnWire() {
+		return netip.Addr{}
+	}
+	return n.Prefix6.Addr().Next()
+}
+
+// NodeAddr6 returns the address that a node has in Prefix6, with which comes its route to the guests. In a bridged network it
+// ends as that of the metadata service, since the first addresses are those of other hosts. There, nobody sees it: answers to
+// guests have other addresses.
+func (n Network) NodeAddr6() netip.Addr {
+	if g := n.Gateway6(); g.IsValid() || !n.Prefix6.IsValid() {
+		return g
+	}
+	a, link := n.Prefix6.Addr().As16(), MetadataAddr6LinkLocal.As16()
+	copy(a[8:], link[8:])
+	return netip.AddrFrom16(a)
+}
+
 // Resolves reports whether the nodes are a resolver of the guests.
 func (n Network) Resolves() bool { return n.Addressed() && slices.Contains(n.DNS, ResolverAddr) }
 

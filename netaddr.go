@@ -317,27 +317,6 @@ func MACOf(a netip.Addr) (m MAC, ok bool) {
 	return m, a.Is6() && b[11] == 0xff && b[12] == 0xfe
 }
 
-// Gateway6 returns the address of the node in Prefix6, the first. It is the zero Addr if there is no prefix, and in a bridged
-// network, whose routers are not Seedbed's. Guests learn of the router by its link-local address.
-func (n Network) Gateway6() netip.Addr {
-	if !n.Prefix6.IsValid() || n.Kind.OnWire() {
-		return netip.Addr{}
-	}
-	return n.Prefix6.Addr().Next()
-}
-
-// NodeAddr6 returns the address that a node has in Prefix6, with which comes its route to the guests. In a bridged network it
-// ends as that of the metadata service, since the first addresses are those of other hosts. There, nobody sees it: answers to
-// guests have other addresses.
-func (n Network) NodeAddr6() netip.Addr {
-	if g := n.Gateway6(); g.IsValid() || !n.Prefix6.IsValid() {
-		return g
-	}
-	a, link := n.Prefix6.Addr().As16(), MetadataAddr6LinkLocal.As16()
-	copy(a[8:], link[8:])
-	return netip.AddrFrom16(a)
-}
-
 // special reports whether a prefix has addresses that are no host's (RFC 6890).
 func special(p netip.Prefix) bool {
 	for _, s := range []string{"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"} {

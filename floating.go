@@ -63,7 +63,7 @@ func (n Network) CountAddresses(taken map[netip.Addr]bool) *AddressCount {
 
 // assignable returns how many addresses NICs may get that do not ask for one: those for which NextAddr returns the same address.
 func (n Network) assignable() (size int64) {
-	out := slices.Clone(n.Kept)
+	out := slices.DeleteFunc(slices.Clone(n.Kept), func(r AddrRange) bool { return r.First.Is6() })
 	if n.Gateway.IsValid() {
 		out = append(out, AddrRange{n.Gateway, n.Gateway})
 	}
@@ -174,6 +174,64 @@ func (n Network) NextAddr(a netip.Addr) netip.Addr {
 		}
 	}
 	return netip.Addr{}
+}
+
+// maxRange6Bits is the length of a prefix whose addresses end in a MAC address.
+const maxRange6Bits = 128 - 48
+
+// checkRange6 checks what says which IPv6 addresses the nodes and the NICs have.
+func (n Network) checkRange6(bad complaint) error {
+	r, g := n.Range6, n.Router6
+	if g.IsValid() {
+		switch whose := n.special6(g); {
+		case n.Kind.OnWire():
+			return bad("IPv6 gateway %s: expected none for a %s network, whose routers advertise themselves", g, n.Kind)
+		case !n.Prefix6.Contains(g):
+			return bad("IPv6 gateway %s is not an address of the IPv6 prefix: %s", g, n.expected6())
+		case whose != "":
+			return bad("IPv6 gateway %s is %s: expected another address of %s", g, whose, n.Prefix6)
+		}
+	}
+	switch {
+	case r == netip.Prefix{}:
+	case !r.IsValid() || r != r.Masked() || !n.Prefix6.Contains(r.Addr()) || r.Bits() <= prefix6Bits || r.Bits() > maxRange6Bits:
+		return bad("IPv6 range %s is not usable: expected a prefix of /%d to /%d within the IPv6 prefix, such as fd12:3456:789a:1:d::/%[3]d, "+
+			"since addresses end in the MAC address of the NIC", r, prefix6Bits+1, maxRange6Bits)
+	case n.SLAAC:
+		return bad("IPv6 range %s: guests that choose their addresses (slaac) do not know it: expected none, or DHCPv6", r)
+	case r.Contains(n.NodeAddr6()):
+		return bad("IPv6 range %s has the address %s of the nodes: expected another range, or another gateway6", r, n.NodeAddr6())
+	}
+	return nil
+}
+
+// checkRoute6 checks a route of IPv6. A router advertises only routes by itself (RFC 4191).
+func (n Network) checkRoute6(r NetworkRoute, bad complaint) error {
+	by := "which it does not have"
+	if g := n.Gateway6(); g.IsValid() {
+		by = g.String()
+	}
+	if !r.Prefix.IsValid() || r.Prefix != r.Prefix.Masked() || r.Prefix.Addr().Is4In6() || r.Prefix.Bits() == 0 || !n.Kind.Outside() ||
+		!n.Prefix6.IsValid() || r.Via != n.Gateway6() {
+		return bad("route %s via %s: over IPv6, the nodes advertise routes by themselves: expected a prefix such as 2001:db8:5::/48, via the "+
+			"IPv6 gateway of a network of the kind nat or routed (%s)", r.Prefix, r.Via, by)
+	}
+	return nil
+}
+
+// keeps6 reports whether an IPv6 address is kept out.
+func (n Network) keeps6(a netip.Addr) bool {
+	return slices.ContainsFunc(n.Kept, func(r AddrRange) bool { return r.Contains(a) })
+}
+
+// Admits returns ErrInvalid if the first IPv6 address of a NIC with a MAC address is kept out.
+func (n Network) Admits(m MAC) error {
+	a := n.Addr6(m)
+	if !a.IsValid() || !n.keeps6(a) {
+		return nil
+	}
+	return Errorf(ErrInvalid, "a NIC with the MAC address %s would have the IPv6 address %s in network %q, which is kept out: give it "+
+		"another MAC address, or the network an IPv6 range (seedbed network set %s --range6 PREFIX)", m, a, n.Name, ShortName(n.Name))
 }
 
 // assigned returns the range of the addresses that NICs get which do not ask for one.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -279,3 +280,10 @@ func CheckFullName(s string) error {
 
 // FullName returns the instance's name with its project.
 func (i Instance) FullName() InstanceName { return InstanceName{i.Project, i.Name} }
+
+// MACOf returns the MAC address that is in an IPv6 address which a host chose of itself. It returns false for any other address.
+func MACOf(a netip.Addr) (m MAC, ok bool) {
+	b := a.As16()
+	copy(m[:], []byte{b[8] ^ 2, b[9], b[10], b[13], b[14], b[15]})
+	return m, a.Is6() && b[11] == 0xff && b[12] == 0xfe
+}

@@ -145,11 +145,14 @@ var (
 	TimeAddr6 = netip.AddrFrom16([16]byte{0xfd, 0, 0x0e, 0xc2, 14: 0x01, 15: 0x23})
 )
 
-// Gateway6 returns the address of the node in Prefix6, the first. It is the zero Addr if there is no prefix, and in a bridged
+// Gateway6 returns the address of the node in Prefix6: Router6, or the first. It is the zero Addr if there is no prefix, and in a bridged
 // network, whose routers are not Seedbed's. Guests learn of the router by its link-local address.
 func (n Network) Gateway6() netip.Addr {
 	if !n.Prefix6.IsValid() || n.Kind.OnWire() {
 		return netip.Addr{}
+	}
+	if n.Router6.IsValid() {
+		return n.Router6
 	}
 	return n.Prefix6.Addr().Next()
 }

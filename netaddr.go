@@ -71,10 +71,19 @@ func (n Network) Adds(mac MAC, a netip.Addr) error {
 
 // notFree6 says whose an address of Prefix6 is that no NIC ever gets, and that one may have which has no reservation; empty for any other.
 func (n Network) notFree6(a netip.Addr) string {
-	owner, first := MACOf(a)
-	switch id := a.As16(); {
+	switch {
 	case a == n.Gateway6() || a == n.NodeAddr6():
 		return "the node's"
+	case n.keeps6(a):
+		return "kept out"
+	}
+	return n.special6(a)
+}
+
+// special6 says what an address of Prefix6 is of itself; empty for nothing.
+func (n Network) special6(a netip.Addr) string {
+	owner, first := n.ownerOf(a)
+	switch id := a.As16(); {
 	case a == n.Prefix6.Addr():
 		return "that of all routers there (RFC 4291 2.6.1)"
 	case [7]byte(id[8:15]) == [7]byte{0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff} && id[15] >= 0x80:
@@ -113,13 +122,13 @@ func (n Network) expected6() string {
 // takes6 returns ErrInvalid unless an IPv6 address can be reserved for a MAC address.
 func (n Network) takes6(mac MAC, a netip.Addr) error {
 	whose := ""
-	switch owner, first := MACOf(a); {
+	switch owner, first := n.ownerOf(a); {
 	case !n.Prefix6.Contains(a):
 		return Errorf(ErrInvalid, "address %s cannot be reserved in network %q: %s", a, n.Name, n.expected6())
 	case n.SLAAC:
 		return Errorf(ErrInvalid, "address %s cannot be reserved in network %q, whose guests make their IPv6 addresses of their MAC addresses "+
 			"(slaac): only those that ask DHCPv6 can have others", a, n.Name)
-	case !first || owner != mac:
+	case !first || owner != mac || n.keeps6(a):
 		whose = n.notFree6(a)
 	}
 	if whose == "" {
@@ -233,12 +242,13 @@ func (n Network) checkNo4(bad complaint) error {
 	switch {
 	case n.Gateway.IsValid():
 		has = "gateway " + n.Gateway.String()
-	case n.Range.First.IsValid() || len(n.Kept) > 0 || slices.ContainsFunc(n.Reservations, func(r Reservation) bool { return r.Addr.Is4() }):
+	case n.Range.First.IsValid() || slices.ContainsFunc(n.Kept, func(r AddrRange) bool { return r.First.Is4() }) ||
+		slices.ContainsFunc(n.Reservations, func(r Reservation) bool { return r.Addr.Is4() }):
 		has = "range, kept addresses or reservations of IPv4 addresses"
 	case len(n.Floating) > 0 && !n.LendsOnly6():
 		has = "floating addresses of IPv4"
-	case len(n.Routes) > 0:
-		has = "routes"
+	case slices.ContainsFunc(n.Routes, func(r NetworkRoute) bool { return !r.Prefix.Addr().Is6() }):
+		has = "routes of IPv4"
 	case n.BootServer.IsValid():
 		has = "boot server"
 	case slices.ContainsFunc(n.NTP, func(a netip.Addr) bool { return a.Is4() && a != TimeAddr }):
@@ -259,9 +269,9 @@ func (n Network) Without4() string {
 	return "whose addresses come from elsewhere"
 }
 
-// Addr6 returns the first IPv6 address of the NIC with a MAC address, in Prefix6: the one that is reserved for it, or else the one that
-// hosts choose of themselves, with the modified EUI-64 of the MAC address as its interface identifier (RFC 4291 A). It is the zero
-// Addr if there is no prefix.
+// Addr6 returns the first IPv6 address of the NIC with a MAC address, in Prefix6: the one that is reserved for it, or that of
+// Range6 which ends in the MAC address, or else the one that hosts choose of themselves, with the modified EUI-64 of the MAC
+// address as its interface identifier (RFC 4291 A). It is the zero Addr if there is no prefix.
 func (n Network) Addr6(m MAC) netip.Addr {
 	if !n.Prefix6.IsValid() {
 		return netip.Addr{}
@@ -271,7 +281,7 @@ func (n Network) Addr6(m MAC) netip.Addr {
 			return r.Addr
 		}
 	}
-	return n.addr6(m, 0xfffe)
+	return n.addr6(m, 0)
 }
 
 // Reserved6 returns the reservations of IPv6 addresses, which are behind those of IPv4.
@@ -290,31 +300,46 @@ func (n Network) FirstOf(a netip.Addr) (m MAC, ok bool) {
 			return r.MAC, true
 		}
 	}
-	m, ok = MACOf(a)
+	m, ok = n.ownerOf(a)
 	return m, ok && n.Addr6(m) == a
 }
 
 // FreeAddr6 returns the i-th address that the NIC with a MAC address may get as a secondary one in Prefix6, from 1 on: its Addr6 with
-// i in place of what marks an EUI-64, so that it is no other NIC's unless it was asked for. It is the zero Addr if there is none.
+// i in place of what marks an EUI-64 or, in Range6, before the MAC address, so that it is no other NIC's unless it was asked for. It is
+// the zero Addr if there is none.
 func (n Network) FreeAddr6(m MAC, i int) netip.Addr {
-	if !n.Prefix6.IsValid() || i < 1 || i >= 0xfffe {
+	if !n.Prefix6.IsValid() || i < 1 || i >= 0xfffe || n.Range6.IsValid() && i >= 1<<(maxRange6Bits-n.Range6.Bits()) {
 		return netip.Addr{}
 	}
 	return n.addr6(m, uint16(i))
 }
 
-func (n Network) addr6(m MAC, middle uint16) netip.Addr {
+// addr6 returns the first address of a NIC for 0, and otherwise FreeAddr6.
+func (n Network) addr6(m MAC, i uint16) netip.Addr {
+	if n.Range6.IsValid() {
+		a := n.Range6.Addr().As16()
+		a[8], a[9] = a[8]|byte(i>>8), a[9]|byte(i)
+		copy(a[10:], m[:])
+		return netip.AddrFrom16(a)
+	}
+	middle := uint16(0xfffe)
+	if i != 0 {
+		middle = i
+	}
 	a := n.Prefix6.Addr().As16()
 	copy(a[8:], []byte{m[0] ^ 2, m[1], m[2], byte(middle >> 8), byte(middle), m[3], m[4], m[5]})
 	return netip.AddrFrom16(a)
 }
 
-// MACOf returns the MAC address that an IPv6 address follows from as Addr6 does without a reservation. It returns false for any other
+// ownerOf returns the MAC address that an IPv6 address follows from as Addr6 does without a reservation. It returns false for any other
 // address.
-func MACOf(a netip.Addr) (m MAC, ok bool) {
+func (n Network) ownerOf(a netip.Addr) (m MAC, ok bool) {
+	if !n.Range6.IsValid() {
+		return MACOf(a)
+	}
 	b := a.As16()
-	copy(m[:], []byte{b[8] ^ 2, b[9], b[10], b[13], b[14], b[15]})
-	return m, a.Is6() && b[11] == 0xff && b[12] == 0xfe
+	copy(m[:], b[10:])
+	return m, a.Is6() && m[0]&1 == 0 && n.addr6(m, 0) == a
 }
 
 // special reports whether a prefix has addresses that are no host's (RFC 6890).

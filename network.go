@@ -1,6 +1,7 @@
 package seedbed
 
 import (
+	"cmp"
 	"errors"
 	"net/netip"
 	"slices"
@@ -109,7 +110,7 @@ type NetworkOptions struct {
 	Search []string `json:"search,omitempty"`
 	// NTP are time servers. With TimeAddr among them, guests reach that of their node there.
 	NTP []netip.Addr `json:"ntp,omitempty"`
-	// Routes are further routes of the guests.
+	// Routes are further routes of the guests. Those of IPv6 are by the node, which advertises them.
 	Routes []NetworkRoute `json:"routes,omitempty"`
 	// BootFile is what firmware loads that boots from the network: a file by TFTP (PXE) from BootServer or,
 	// without one, a URL.
@@ -117,6 +118,11 @@ type NetworkOptions struct {
 	BootFile   string     `json:"boot_file,omitempty"`
 	// Prefix6 is the IPv6 subnet of the guests, a /64; see Addr6. Without one, guests have link-local IPv6 addresses alone.
 	Prefix6 netip.Prefix `json:"prefix6,omitzero"`
+	// Range6 is the part of Prefix6 in which NICs have their first addresses: one of /65 to /80, whose addresses end in the 48 bits of
+	// the MAC address of the NIC. Without one, see Addr6.
+	Range6 netip.Prefix `json:"range6,omitzero"`
+	// Router6 is the address of the nodes in Prefix6. The zero Addr means its first.
+	Router6 netip.Addr `json:"gateway6,omitzero"`
 	// SLAAC makes guests choose their addresses in Prefix6 by router advertisements (RFC 4862). Otherwise they ask DHCPv6.
 	SLAAC bool `json:"slaac,omitempty"`
 	// NoProbe gives guests of a bridged network their addresses without asking on the wire whether a host uses them.
@@ -132,7 +138,8 @@ func (o NetworkOptions) Equal(other NetworkOptions) bool {
 		o.FloatingUplink == other.FloatingUplink &&
 		o.MTU == other.MTU && o.BandwidthIn == other.BandwidthIn && o.BandwidthOut == other.BandwidthOut && o.Domain == other.Domain &&
 		slices.Equal(o.Search, other.Search) && slices.Equal(o.NTP, other.NTP) && slices.Equal(o.Routes, other.Routes) &&
-		o.BootServer == other.BootServer && o.BootFile == other.BootFile && o.Prefix6 == other.Prefix6 && o.SLAAC == other.SLAAC &&
+		o.BootServer == other.BootServer && o.BootFile == other.BootFile && o.Prefix6 == other.Prefix6 && o.Range6 == other.Range6 &&
+		o.Router6 == other.Router6 && o.SLAAC == other.SLAAC &&
 		o.NoProbe == other.NoProbe && o.Mode == other.Mode
 }
 
@@ -199,7 +206,7 @@ func (n Network) Check() error {
 	if err := check(bad); err != nil {
 		return err
 	}
-	if err := errors.Join(n.checkPrefix6(bad), n.checkPeers(bad)); err != nil {
+	if err := errors.Join(cmp.Or(n.checkPrefix6(bad), n.checkRange6(bad)), n.checkPeers(bad)); err != nil {
 		return err
 	}
 	if err := checkServers("DNS", n.DNS, maxNetworkDNS, n.Prefix6.IsValid(), bad); err != nil {
@@ -286,8 +293,8 @@ func (n Network) checkOptions(bad complaint) error {
 		return bad("%d ranges are kept out: expected at most %d", len(n.Kept), maxNetworkKept)
 	}
 	for _, r := range n.Kept {
-		if !n.Prefix.Contains(r.First) || !n.Prefix.Contains(r.Last) {
-			return bad("%q is kept out, which is not a part of %s", r, n.Prefix)
+		if p := n.prefixOf(r.First); !p.Contains(r.First) || !p.Contains(r.Last) {
+			return bad("%q is kept out, which is not a part of %s", r, p)
 		}
 	}
 	if err := n.checkReservations(bad); err != nil {
@@ -323,6 +330,12 @@ func (n Network) checkOptions(bad complaint) error {
 		return bad("%d routes: expected at most %d", len(n.Routes), maxRoutes)
 	}
 	for _, r := range n.Routes {
+		if r.Prefix.Addr().Is6() {
+			if err := n.checkRoute6(r, bad); err != nil {
+				return err
+			}
+			continue
+		}
 		if !r.Prefix.IsValid() || !r.Prefix.Addr().Is4() || r.Prefix != r.Prefix.Masked() || !n.Host(r.Via) {
 			return bad("route %s via %s: expected an IPv4 subnet, and the address of a router in %s", r.Prefix, r.Via, n.Prefix)
 		}

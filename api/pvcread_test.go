@@ -132,8 +132,8 @@ func TestPVCNetwork(t *testing.T) {
 		{"PUT", "/network/none", "mtu=1400", 400, msg(`ERROR: Could not find network "none" in the cluster!`)},
 		{"PUT", "/network/2000", "ip6_network=fd00::", 400,
 			msg("ERROR: The IPv6 network \"fd00::\" is not a prefix such as fd12:3456:789a:1::/64.")},
-		{"PUT", "/network/2000", "ip6_network=fd12:3456:789a:1::/64&ip6_gateway=fd12:3456:789a:1::9", 400,
-			msg("ERROR: The IPv6 gateway must be fd12:3456:789a:1::1, the first address of the network.")},
+		{"PUT", "/network/2000", "ip6_network=fd12:3456:789a:1::/64&ip6_gateway=fd12:3456:789a:2::9", 400,
+			msg(`Network "2000": IPv6 gateway fd12:3456:789a:2::9 is not an address of the IPv6 prefix: expected one of fd12:3456:789a:1::/64.`)},
 		{"PUT", "/network/2000", "ip6_network=fd12:3456:789a:1::/64&ip6_gateway=fd12:3456:789a:1::1", 200,
 			msg("Network '2000' modified successfully!")},
 		{

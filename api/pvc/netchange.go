@@ -221,18 +221,21 @@ func netFields(f *fields, n *seedbed.Network) error {
 	return f.err
 }
 
-// netFields6 sets the IPv6 prefix that a request has. Its gateway is the first address, and no other.
+// netFields6 sets the IPv6 prefix and gateway that a request has.
 func netFields6(f *fields, n *seedbed.Network) error {
 	if f.has("ip6_network") {
-		n.Prefix6, n.SLAAC = netip.Prefix{}, n.SLAAC && f.text("ip6_network") != ""
+		p := netip.Prefix{}
 		if text := f.text("ip6_network"); text != "" {
-			p, err := netip.ParsePrefix(text)
-			if err != nil {
+			var err error
+			if p, err = netip.ParsePrefix(text); err != nil {
 				return refused(fiber.StatusBadRequest, `ERROR: The IPv6 network "%s" is not a prefix such as fd12:3456:789a:1::/64.`,
 					seedbed.Clip(text))
 			}
-			n.Prefix6 = p
 		}
+		if p != n.Prefix6 { // what belongs to the former goes with it
+			n.Prefix6, n.Range6, n.Router6 = p, netip.Prefix{}, netip.Addr{}
+		}
+		n.SLAAC = n.SLAAC && p.IsValid()
 	}
 	gateway := f.text("ip6_gateway")
 	if gateway == "" || f.err != nil {
@@ -241,8 +244,12 @@ func netFields6(f *fields, n *seedbed.Network) error {
 	if !n.Gateway6().IsValid() {
 		return refused(fiber.StatusBadRequest, "ERROR: An IPv6 gateway needs an IPv6 network.")
 	}
-	if a, err := netip.ParseAddr(gateway); err != nil || a != n.Gateway6() {
-		return refused(fiber.StatusBadRequest, "ERROR: The IPv6 gateway must be %s, the first address of the network.", n.Gateway6())
+	a, err := netip.ParseAddr(gateway)
+	if err != nil {
+		return refused(fiber.StatusBadRequest, `ERROR: The IPv6 gateway "%s" is not an address.`, seedbed.Clip(gateway))
+	}
+	if n.Router6 = a; a == n.Prefix6.Addr().Next() {
+		n.Router6 = netip.Addr{} // it is without one
 	}
 	return nil
 }

@@ -164,6 +164,8 @@ type NetworkChange struct {
 	// Prefix6 is the IPv6 prefix of the guests; an empty one takes it away.
 	Prefix6  *netip.Prefix               `json:"prefix6,omitempty"`
 	SLAAC    *bool                       `json:"slaac,omitempty"`
+	Range6   *netip.Prefix               `json:"range6,omitempty"`
+	Gateway6 *netip.Addr                 `json:"gateway6,omitempty"`
 	NoProbe  *bool                       `json:"no_probe,omitempty"`
 	Identity *string                     `json:"identity,omitempty"`
 	Allow    *seedbed.NetworkPermissions `json:"allow,omitempty"`
@@ -189,10 +191,12 @@ func (c NetworkChange) Apply(n *seedbed.Network) error {
 	set(&n.Routes, c.Routes)
 	set(&n.BootServer, c.BootServer)
 	set(&n.BootFile, c.BootFile)
-	if set(&n.Prefix6, c.Prefix6); !n.Prefix6.IsValid() && c.SLAAC == nil {
-		n.SLAAC = false
+	if set(&n.Prefix6, c.Prefix6); !n.Prefix6.IsValid() { // what belongs to it goes with it
+		n.SLAAC, n.Range6, n.Router6 = false, netip.Prefix{}, netip.Addr{}
 	}
 	set(&n.SLAAC, c.SLAAC)
+	set(&n.Range6, c.Range6)
+	set(&n.Router6, c.Gateway6)
 	set(&n.NoProbe, c.NoProbe)
 	set(&n.Identity, c.Identity)
 	set(&n.Allow, c.Allow)

@@ -164,7 +164,9 @@ func (o Offer) routes() []*dhcpv4.Route {
 		all = append(all, via(netip.PrefixFrom(seedbed.TimeAddr, 32), next))
 	}
 	for _, r := range o.Options.Routes {
-		all = append(all, via(r.Prefix, r.Via))
+		if r.Prefix.Addr().Is4() {
+			all = append(all, via(r.Prefix, r.Via))
+		}
 	}
 	if o.routed() {
 		all = append(all, via(netip.PrefixFrom(netip.IPv4Unspecified(), 0), o.Gateway))

@@ -32,8 +32,8 @@ type Link struct {
 	// guests choose an address in it.
 	Prefix netip.Prefix
 	SLAAC  bool
-	// Peers are prefixes to which the way is by the node, also where it has no default route for guests (RFC 4191).
-	Peers []netip.Prefix
+	// Routes are prefixes to which the way is by the node, also where it has no default route for guests (RFC 4191).
+	Routes []netip.Prefix
 	// Former are prefixes of before, whose addresses guests cease to use.
 	Former []netip.Prefix
 	// Managed makes guests ask DHCPv6 for their addresses, and Other for other things alone.
@@ -52,7 +52,7 @@ const (
 	preferredLifetime = 4 * time.Hour
 	validLifetime     = 24 * time.Hour
 	dnsLifetime       = 2 * maxInterval
-	peerLifetime      = 3 * maxInterval // a peering may end
+	routeLifetime     = 3 * maxInterval // a peering may end
 	minInterval       = 200 * time.Second
 	maxInterval       = 600 * time.Second
 	// The first three go out soon after each other, since one may be lost (MAX_INITIAL_RTR_ADVERTISEMENTS of RFC 4861 10).
@@ -90,8 +90,8 @@ func (l Link) Advertisement() *ndp.RouterAdvertisement {
 			AutonomousAddressConfiguration: l.SLAAC, ValidLifetime: validLifetime, PreferredLifetime: preferredLifetime,
 			Prefix: l.Prefix.Masked().Addr()})
 	}
-	for _, p := range l.Peers {
-		m.Options = append(m.Options, &ndp.RouteInformation{PrefixLength: uint8(p.Bits()), RouteLifetime: peerLifetime,
+	for _, p := range l.Routes {
+		m.Options = append(m.Options, &ndp.RouteInformation{PrefixLength: uint8(p.Bits()), RouteLifetime: routeLifetime,
 			Prefix: p.Masked().Addr()})
 	}
 	for _, p := range l.Former { // guests heed the lifetimes only of a prefix for addresses
@@ -222,7 +222,11 @@ func LinkOf(n seedbed.Network) Link {
 	if n.Kind != seedbed.NetworkBridged { // its own routers tell the rest
 		l.MTU, l.Prefix, l.SLAAC, l.Router = n.MTU, n.Prefix6, n.SLAAC, n.Kind.Outside() && n.Prefix6.IsValid()
 		if n.Prefix6.IsValid() {
-			l.Peers = slices.DeleteFunc(slices.Clone(n.PeerPrefixes), func(p netip.Prefix) bool { return p.Addr().Is4() })
+			l.Routes = slices.Clone(n.PeerPrefixes)
+			for _, r := range n.Routes {
+				l.Routes = append(l.Routes, r.Prefix)
+			}
+			l.Routes = slices.DeleteFunc(l.Routes, func(p netip.Prefix) bool { return p.Addr().Is4() })
 		}
 	}
 	return l

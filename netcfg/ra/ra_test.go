@@ -43,8 +43,12 @@ func TestLinkOf(t *testing.T) {
 			n.Kind, n.NAT, n.Peers = seedbed.NetworkIsolated, false, []string{"db"}
 			n.PeerPrefixes = []netip.Prefix{netip.MustParsePrefix("10.9.0.0/24"), netip.MustParsePrefix("fd12:3456:789a:2::/64")}
 		}, func(l *Link) {
-			l.Router, l.Peers = false, []netip.Prefix{netip.MustParsePrefix("fd12:3456:789a:2::/64")}
+			l.Router, l.Routes = false, []netip.Prefix{netip.MustParsePrefix("fd12:3456:789a:2::/64")}
 		}},
+		"routes": {func(n *seedbed.Network) {
+			n.Routes = []seedbed.NetworkRoute{{Prefix: netip.MustParsePrefix("10.20.0.0/16"), Via: netip.MustParseAddr("10.9.0.2")},
+				{Prefix: netip.MustParsePrefix("2001:db8:5::/48"), Via: n.Gateway6()}}
+		}, func(l *Link) { l.Routes = []netip.Prefix{netip.MustParsePrefix("2001:db8:5::/48")} }},
 		"time": {func(n *seedbed.Network) { n.NTP = []netip.Addr{seedbed.TimeAddr} },
 			func(l *Link) { l.Hosts = append(l.Hosts, seedbed.TimeAddr6) }},
 		"slaac":   {func(n *seedbed.Network) { n.SLAAC = true }, func(l *Link) { l.SLAAC, l.Managed, l.Other = true, false, true }},

@@ -118,6 +118,7 @@ func NetworksOf(i *seedbed.Instance) (names []string) {
 // claim. It returns the zero Addr in a network without an IPv4 prefix.
 func (s *Store) assignAddr(ctx context.Context, b *groupcommit.Batch, n seedbed.Network, nic seedbed.NIC) (netip.Addr, error) {
 	a, err := n.Asks(nic.MAC, nic.Addr)
+	err = cmp.Or(err, n.Admits(nic.MAC))
 	switch {
 	case err != nil || !n.Prefix.IsValid():
 		return a, err
@@ -139,6 +140,7 @@ func (s *Store) FreeAddr(ctx context.Context, network string, mac seedbed.MAC, w
 		err = n.Adds(mac, want)
 	} else {
 		want, err = n.Asks(mac, want)
+		err = cmp.Or(err, n.Admits(mac))
 	}
 	if err != nil || !want.IsValid() && !n.Prefix.IsValid() {
 		return a, err

@@ -260,15 +260,20 @@ func (s *Store) ChangeNetwork(ctx context.Context, name string, change func(*see
 			if err := apart(ctx, tx, n); err != nil {
 				return err
 			}
-			if n.Prefix6 != was.Prefix6 {
-				if err := held6(ctx, tx, n, was.Prefix6); err != nil {
-					return err
-				}
-			}
 			if err := closedTo(ctx, tx, n); err != nil {
 				return err
 			}
 			if err := lent(ctx, tx, n); err != nil {
+				return err
+			}
+		}
+		if n.Prefix6 != was.Prefix6 || n.Range6 != was.Range6 {
+			if err := held6(ctx, tx, n, was.Prefix6); err != nil {
+				return err
+			}
+		}
+		if n.Router6 != was.Router6 && n.Router6.IsValid() {
+			if err := notSecondary(ctx, tx, n.Name, n.Router6); err != nil {
 				return err
 			}
 		}

@@ -1,6 +1,7 @@
 package instances
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -73,7 +74,8 @@ func (s *Store) KeepNIC(
 	if err := s.ReleaseKept(ctx, b.Tx, i.ID, n.Index); err != nil {
 		return a, err
 	}
-	if a, err = to.Asks(n.MAC, want); err != nil || !to.Prefix.IsValid() {
+	a, err = to.Asks(n.MAC, want)
+	if err = cmp.Or(err, to.Admits(n.MAC)); err != nil || !to.Prefix.IsValid() {
 		return a, err
 	}
 	n.Network = to.Name

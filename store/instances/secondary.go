@@ -215,7 +215,7 @@ func lowestAddrs6(
 			if !a.IsValid() {
 				break
 			}
-			if !given[a] && !n.Reserves(a) {
+			if !given[a] && !n.Reserves(a) && n.Adds(nic.MAC, a) == nil {
 				all = append(all, a)
 			}
 		}
@@ -317,8 +317,8 @@ func held6(ctx context.Context, tx *sqldb.Tx, n seedbed.Network, was netip.Prefi
 	err := users.Read(ctx, tx, []catalogue.UserKind{{What: "instance", Query: `SELECT DISTINCT instance.project, ` + FullName + ` AS full_name
 		FROM ` + secondaryJoin + ` WHERE s.network = $1 AND s.addr LIKE '%:%' ORDER BY full_name`}}, n.Name)
 	if by := users.String(); err == nil && by != "" {
-		err = seedbed.Errorf(seedbed.ErrInUse, "NICs have secondary addresses of %s in network %q, which keeps the prefix with them: "+
-			"unassign those of %s first", was, n.Name, by)
+		err = seedbed.Errorf(seedbed.ErrInUse, "NICs have secondary addresses of %s in network %q, which keeps the prefix and the range "+
+			"with them: unassign those of %s first", was, n.Name, by)
 	}
 	return err
 }

@@ -65,7 +65,7 @@ var layout = map[string]string{
 		"netcfg/dhcp6 netcfg/dns netcfg/probe netcfg/ra",
 	"feed":              "internal/durable internal/httpserve internal/mtls internal/sleep",
 	"metadata":          "internal/ifbind",
-	"netcfg":            "netcfg/wireguard",
+	"netcfg":            "internal/durable netcfg/wireguard",
 	"netcfg/clock":      "internal/ifbind",
 	"netcfg/dhcp":       "internal/ifbind",
 	"netcfg/dhcp6":      "internal/ifbind",

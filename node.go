@@ -163,6 +163,8 @@ type NodeReport struct {
 	// Tunnel is set if the node encrypts what it sends other nodes of overlays (network.overlay.encryption). It has no key while
 	// the node does not know it.
 	Tunnel Tunnel `json:"tunnel,omitzero"`
+	// LeftOut are the networks that the node does not have, by their qualified names, and why.
+	LeftOut map[string]string `json:"left_out,omitempty"`
 	// Migration is how guests that run come to it (libvirt.migration).
 	Migration MigrationTarget `json:"migration,omitzero"`
 	// Incarnation is that of the node which its worker was told last.

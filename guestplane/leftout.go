@@ -31,7 +31,17 @@ func (p *Plane) settle(change func() error) error {
 	p.mu.Lock()
 	same := maps.EqualFunc(left, p.leftOut, func(a, b error) bool { return a.Error() == b.Error() })
 	p.leftOut = left
+	tell := p.tellLeftOut != nil && !(same && p.noted)
 	p.mu.Unlock()
+	if tell { // what a former process told may be out of date
+		err := p.tellLeftOut(left)
+		if err != nil {
+			p.log.Warn("which networks are left out is not told", "err", err)
+		}
+		p.mu.Lock()
+		p.noted = err == nil
+		p.mu.Unlock()
+	}
 	if !same {
 		p.signal()
 	}

@@ -1,11 +1,17 @@
 package guestplane
 
 import (
+	"errors"
+	"fmt"
+	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"seedbed"
+	"seedbed/netcfg"
 )
 
 // lab is a second network, and onLab a guest there.
@@ -104,5 +110,36 @@ func TestLeftOut(t *testing.T) {
 	k.set(1, nil)
 	if err := p.restore(t.Context()); err == nil {
 		t.Error("another error is not told")
+	}
+}
+
+// TestLeftOutIsTold: which networks are left out is told at the start of a process, and whenever it changes.
+func TestLeftOutIsTold(t *testing.T) {
+	t.Parallel()
+	var told []string
+	fail := true
+	p := New(Config{Log: slog.New(slog.DiscardHandler), LeftOut: func(networks map[string]error) error {
+		if fail {
+			return errors.New("disk full")
+		}
+		told = append(told, fmt.Sprint(networks))
+		return nil
+	}})
+	settle := func(err error) {
+		t.Helper()
+		if err := p.settle(func() error { return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle(nil) // fails, and is tried again
+	fail = false
+	settle(nil)
+	settle(nil)
+	left := &netcfg.LeftOut{Networks: map[string]error{"lab": errors.New("no uplink")}}
+	settle(left)
+	settle(left)
+	settle(nil)
+	if d := cmp.Diff([]string{"map[]", "map[lab:no uplink]", "map[]"}, told); d != "" {
+		t.Errorf("told (-want +got):\n%s", d)
 	}
 }

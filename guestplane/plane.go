@@ -50,6 +50,7 @@ type Plane struct {
 	overlay                netcfg.Overlay
 	node                   string
 	forwarder              *dns.Forwarder
+	tellLeftOut            func(map[string]error) error
 
 	// applying keeps an older state from being applied over a newer one.
 	applying sync.Mutex
@@ -63,6 +64,7 @@ type Plane struct {
 	mu      sync.Mutex
 	state   seedbed.GuestPlaneState // as last applied, and what the directory has
 	leftOut map[string]error        // why networks are left out, by name
+	noted   bool                    // leftOut was told
 	awaited map[arrival]bool        // new NICs without a bridge; see Held
 	// prefixes are the IPv6 prefixes that each network had, by its name, the last one last.
 	prefixes map[string][]netip.Prefix
@@ -99,7 +101,9 @@ type Config struct {
 	Node string
 	// Forwarder asks the resolvers of the node what guests want to know of other networks.
 	Forwarder *dns.Forwarder
-	Log       *slog.Logger
+	// LeftOut is told which networks the node leaves out, by name, and why; nil if nothing is.
+	LeftOut func(map[string]error) error
+	Log     *slog.Logger
 }
 
 // New returns a plane that has not applied anything yet.
@@ -107,7 +111,7 @@ func New(c Config) *Plane {
 	return &Plane{
 		kernel: c.Kernel, host: c.Host, directory: c.Directory, guests: c.Guests, spool: c.Spool, log: c.Log, whole: true,
 		port: c.Port, connections: c.Connections, fragments: c.Fragments, uplinks: c.Uplinks, overlay: c.Overlay,
-		forwarder: c.Forwarder, node: c.Node,
+		forwarder: c.Forwarder, node: c.Node, tellLeftOut: c.LeftOut,
 		floating: floating{asked: map[lent]bool{}, used: map[lent]seedbed.AddressUse{}},
 		awaited:  map[arrival]bool{}, prefixes: map[string][]netip.Prefix{},
 		changed: make(chan struct{}, 1), probes: make(chan chan<- error),

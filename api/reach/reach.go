@@ -176,6 +176,7 @@ func (w World) toPeer(ctx context.Context, t *trace, p Packet, n, peer seedbed.N
 	if p.To.Is6() {
 		from.Addr = n.Addr6(from.MAC)
 	}
+	t.leftOut(w, to, peer.Name)
 	t.groups(w, to, nic, end{seedbed.DirectionIn, p, from.Addr, nil})
 	t.running(to)
 	return nil
@@ -218,7 +219,17 @@ func (w World) begin(p Packet) (t trace, n seedbed.Network, err error) {
 		addr = nic.Addr.String()
 	}
 	t.pass(fmt.Sprintf("NIC %d of %s", t.NIC, p.From.Name), "%s in network %s, on node %s", addr, nic.Network, p.From.Node)
+	t.leftOut(w, p.From, nic.Network)
 	return t, w.Networks[i], nil
+}
+
+// leftOut adds a hop that stops the packet if the node of an instance does not have a network.
+func (t *trace) leftOut(w World, i seedbed.Instance, network string) {
+	for _, n := range w.Nodes {
+		if why := n.Report.LeftOut[network]; why != "" && n.Name == i.Node {
+			t.stop("node "+i.Node, "it leaves out network %s, and closes the ports of its guests there: %s", network, why)
+		}
+	}
 }
 
 func (t *trace) running(i seedbed.Instance) {
@@ -303,6 +314,7 @@ func (w World) within(ctx context.Context, t *trace, p Packet, n seedbed.Network
 	if p.To.Is6() {
 		from.Addr = n.Addr6(from.MAC)
 	}
+	t.leftOut(w, to, n.Name)
 	t.groups(w, to, nic, end{seedbed.DirectionIn, p, from.Addr, from.Groups})
 	t.running(to)
 	return nil

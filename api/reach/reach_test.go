@@ -297,3 +297,31 @@ func checkTraces(t *testing.T, w *World, instances map[string]seedbed.Instance, 
 		}
 	}
 }
+
+// TestLeftOut: where the node of a guest leaves its network out, that is the first thing that stops a packet, at either end.
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	w, instances := world(t)
+	left := func(node, network string) {
+		w.Nodes = []seedbed.Node{{Name: "hv1"}, {Name: "hv2"}}
+		for i := range w.Nodes {
+			if w.Nodes[i].Name == node {
+				w.Nodes[i].Report.LeftOut = map[string]string{network: "its uplink br9 is not there"}
+			}
+		}
+	}
+	left("hv1", "wide")
+	checkTraces(t, &w, instances, []traced{
+		{"one", "10.5.0.3", "tcp", 80, false, []string{"! node hv1: it leaves out network wide, and closes the ports of its guests there: " +
+			"its uplink br9 is not there"}},
+		{"web", "192.0.2.7", "tcp", 443, true, nil},
+	})
+	all, err := w.Needs(t.Context(), instances["one"], 0)
+	if err != nil || len(all) != 3 || all[0].Reaches || all[1].Reaches || all[2].Reaches {
+		t.Errorf("what it needs: %+v, %v", all, err)
+	}
+	left("hv2", "wide")
+	checkTraces(t, &w, instances, []traced{
+		{"one", "10.5.0.3", "tcp", 80, false, []string{"NIC 0 of two on node hv2", "! node hv2: it leaves out network wide"}},
+	})
+}

@@ -49,6 +49,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) error {
 		Kernel: network, Host: network, Directory: directory, Guests: guests, Spool: spool, Port: c.Metadata.Port(),
 		Connections: c.Metadata.TrackedConnections, Fragments: fragments(c.Metadata), Uplinks: c.Network.Uplinks, Overlay: overlay,
 		Node: c.Node, Forwarder: forwarder(c.Network), Log: log,
+		LeftOut: func(networks map[string]error) error { return netcfg.SaveLeftOut(c.Metadata.State, networks) },
 	})
 	client := feed.NewClient(feed.ClientConfig{
 		Socket: c.Feed.Socket, Remotes: remotes, Node: c.Node, Dir: c.Metadata.State, Applier: p, Hold: p.Held, Log: log,

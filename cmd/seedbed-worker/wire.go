@@ -81,6 +81,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 		Backups:   worker.Backups{Dirs: c.Storage.BackupDirs, Commands: c.Storage.BackupCommands},
 		Address:   func() (netip.Addr, int, error) { return netcfg.NodeAddress(c.Network.Address) },
 		Tunnel:    tunnel(c),
+		LeftOut:   func() (map[string]string, error) { return netcfg.ReadLeftOut(c.Metadata.State) },
 		Migration: migration(c),
 		Probe:     probe.Used,
 		Hooks:     hookScripts(c, log), Fences: hook.New(hook.Config{Dir: c.Worker.FenceDir, Log: log}), Incarnation: incarnation,

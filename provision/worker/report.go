@@ -61,6 +61,12 @@ func (s *Server) report(ctx context.Context) (seedbed.NodeReport, error) {
 			s.log.Warn("the node encrypts overlays, and its key is not known: the other nodes keep the last one", "err", err)
 		}
 	}
+	if s.leftOut != nil {
+		r.LeftOut, err = s.leftOut()
+		if s.leftUnknown.due(err, time.Now()) {
+			s.log.Warn("which networks the node leaves out is not known", "err", err)
+		}
+	}
 	names := s.poolNames()
 	r.Pools = make([]seedbed.PoolInfo, len(names))
 	ctx, cancel := context.WithTimeout(ctx, poolTime)

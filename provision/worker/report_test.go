@@ -33,6 +33,16 @@ func TestReportUnknownKey(t *testing.T) {
 	}
 }
 
+// TestReportLeftOut: the report has the networks that the node leaves out.
+func TestReportLeftOut(t *testing.T) {
+	t.Parallel()
+	s := New(Config{Node: "hv1", Hypervisor: idle{}, Log: slog.New(slog.DiscardHandler),
+		LeftOut: func() (map[string]string, error) { return map[string]string{"lab": "no uplink"}, nil }})
+	if r, err := s.report(t.Context()); err != nil || r.LeftOut["lab"] != "no uplink" {
+		t.Errorf("%+v, %v", r.LeftOut, err)
+	}
+}
+
 // TestComplaint: a problem is logged when it is new, and again while it lasts, but not with each report.
 func TestComplaint(t *testing.T) {
 	t.Parallel()

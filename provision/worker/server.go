@@ -41,6 +41,8 @@ type Config struct {
 	// Tunnel returns how other nodes send encrypted frames of overlays. It is reported. With an error, the
 	// key is not known at present. Nil means that the node does not encrypt.
 	Tunnel func() (seedbed.Tunnel, error)
+	// LeftOut returns the networks that the node does not have, and why. It is reported. Nil means that none is known.
+	LeftOut func() (map[string]string, error)
 	// Probe asks hosts outside the node for addresses.
 	Probe func(context.Context, []seedbed.AddressProbe) (seedbed.AddressesProbed, error)
 	// Hooks runs scripts before and after stages; nil if the worker runs none.
@@ -72,6 +74,8 @@ type Server struct {
 	addressless complaint // it is not known
 	tunnel      func() (seedbed.Tunnel, error)
 	keyless     complaint // the key is not known
+	leftOut     func() (map[string]string, error)
+	leftUnknown complaint // it is not known
 	probe       func(context.Context, []seedbed.AddressProbe) (seedbed.AddressesProbed, error)
 	hooks       Hooks
 	checks      func(context.Context) []seedbed.Check
@@ -109,7 +113,7 @@ const (
 func New(c Config) *Server {
 	s := &Server{
 		node: c.Node, pools: c.Pools, hypervisor: c.Hypervisor, scripts: c.Scripts, privileged: c.Privileged, migration: c.Migration,
-		address: c.Address, tunnel: c.Tunnel, probe: c.Probe, hooks: c.Hooks, checks: c.Checks, log: c.Log,
+		address: c.Address, tunnel: c.Tunnel, leftOut: c.LeftOut, probe: c.Probe, hooks: c.Hooks, checks: c.Checks, log: c.Log,
 		consoles: newConsoles(c.Hypervisor), screens: newScreens(c.Hypervisor), pictures: make(chan struct{}, maxPictures),
 		backups: c.Backups, fence: newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
 	}

@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -68,6 +70,9 @@ func nodePairs(a *cli.App, n seedbed.NodeStatus) [][2]string {
 			{"domains", fmt.Sprintf("%d running, including foreign ones", r.Domains)}, {"hypervisor", r.Hypervisor + " on " + r.Arch},
 			{"overlay address", overlayAddress(r)},
 		}...)
+	}
+	for _, network := range slices.Sorted(maps.Keys(n.Report.LeftOut)) {
+		pairs = append(pairs, [2]string{"left out", network + ": " + n.Report.LeftOut[network]})
 	}
 	for _, p := range n.Report.Pools {
 		room := fmt.Sprintf("%s of %s free", gib(p.Free), gib(p.Size))

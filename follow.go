@@ -187,20 +187,22 @@ type Hardware struct {
 	Autostart bool   `json:"autostart"`
 	Restart   string `json:"restart,omitempty"`
 	Priority  int    `json:"restart_priority,omitempty"`
+	// Group is as Instance.PlacementGroup.
+	Group string `json:"placement_group,omitempty"`
 }
 
 // Hardware returns what JobSet can change of the instance.
 func (i Instance) Hardware() Hardware {
 	s := i.System
 	return Hardware{CDROM: i.CDROM, BootFrom: s.BootFrom, Serial: s.Serial, VNC: s.VNC, VNCBind: s.VNCBind, Autostart: s.Autostart,
-		Restart: s.Restart, Priority: s.Priority}
+		Restart: s.Restart, Priority: s.Priority, Group: i.PlacementGroup}
 }
 
 // WithHardware returns the instance with that hardware.
 func (i Instance) WithHardware(h Hardware) Instance {
 	i.CDROM, i.System.BootFrom, i.System.Serial, i.System.VNC, i.System.VNCBind, i.System.Autostart =
 		h.CDROM, h.BootFrom, h.Serial, h.VNC, h.VNCBind, h.Autostart
-	i.System.Restart, i.System.Priority = h.Restart, h.Priority
+	i.System.Restart, i.System.Priority, i.PlacementGroup = h.Restart, h.Priority, h.Group
 	return i
 }
 
@@ -216,6 +218,8 @@ type HardwareChange struct {
 	// Restart RestartAlways takes Autostart away: the node would start the guest again that was started on another one.
 	Restart  *string `json:"restart,omitempty"`
 	Priority *int    `json:"restart_priority,omitempty"`
+	// Group is a placement group of the instance's project; empty takes it out of the one that it is in.
+	Group *string `json:"placement_group,omitempty"`
 	// Force opens the CD-ROM drive even if the guest has locked it.
 	Force bool `json:"force,omitempty"`
 }
@@ -239,6 +243,7 @@ func (c HardwareChange) Of(h Hardware) (to Hardware, changed []string, err error
 	put(&to.Autostart, c.Autostart)
 	put(&to.Restart, c.Restart)
 	put(&to.Priority, c.Priority)
+	put(&to.Group, c.Group)
 	if err := CheckRestart(to.Restart, to.Priority); err != nil {
 		return h, nil, err
 	}
@@ -277,14 +282,14 @@ func put[T any](to *T, value *T) {
 
 // HardwareFields returns the names of what JobSet can change.
 func HardwareFields() []string {
-	return []string{"cdrom", "boot_from", "serial", "vnc", "vnc_bind", "autostart", "restart", "restart_priority"}
+	return []string{"cdrom", "boot_from", "serial", "vnc", "vnc_bind", "autostart", "restart", "restart_priority", "placement_group"}
 }
 
 // Differs returns the names of what h and other do not have in common.
 func (h Hardware) Differs(other Hardware) (names []string) {
 	for n, differs := range []bool{h.CDROM != other.CDROM, h.BootFrom != other.BootFrom, h.Serial != other.Serial, h.VNC != other.VNC,
 		h.VNCBind != other.VNCBind, h.Autostart != other.Autostart,
-		h.Restart != other.Restart, h.Priority != other.Priority} {
+		h.Restart != other.Restart, h.Priority != other.Priority, h.Group != other.Group} {
 		if differs {
 			names = append(names, HardwareFields()[n])
 		}

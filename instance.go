@@ -86,6 +86,8 @@ type Instance struct {
 	// only when it is started again.
 	CDROM   string   `json:"cdrom,omitempty"`
 	Pending []string `json:"pending,omitempty"`
+	// PlacementGroup is the qualified name of the placement group that it is in; empty for none.
+	PlacementGroup string `json:"placement_group,omitempty"`
 	// Token is the name of the token that created it; empty if none did.
 	Token string `json:"token,omitempty"`
 	// UserData is what the guest is served, byte for byte; nil means none (404).
@@ -311,6 +313,8 @@ type Profile struct {
 	Arguments []string `json:"arguments,omitempty"`
 	// BootFrom is BootNetwork, BootCDROM, or BootDisk, which empty means as well.
 	BootFrom string `json:"boot_from,omitempty"`
+	// PlacementGroup is the placement group of its instances, in the project of each, unless the request has another.
+	PlacementGroup string `json:"placement_group,omitempty"`
 	// Follow, Protected and Hold are for the instances made from the profile. Hold defines them
 	// without starting them.
 	Follow    Follow `json:"userdata,omitempty"`

@@ -184,14 +184,15 @@ var (
 		"backups": "backup_schedule backup_target",
 		"catalogue": "claim image network_template network_template_net ova ova_volume profile published script " +
 			"storage_template storage_template_disk system_template userdata",
-		"feed":      "blob feed feed_node guest_event lease maintenance peer peer_head",
-		"hooks":     "delivery delivery_other delivery_rejected hook hook_key hook_profile",
-		"instances": "floating_address instance network network_peer nic project_volume secondary_address security_group snapshot volume",
-		"jobs":      "event_order job job_event job_output job_stage orphan",
-		"nodes":     "node stray",
-		"outbox":    "endpoint endpoint_key outbox",
-		"sqldb":     "setting",
-		"store":     "cron_run instance_script job_script rebuild",
+		"feed":  "blob feed feed_node guest_event lease maintenance peer peer_head",
+		"hooks": "delivery delivery_other delivery_rejected hook hook_key hook_profile",
+		"instances": "floating_address instance network network_peer nic placement_group project_volume " +
+			"secondary_address security_group snapshot volume",
+		"jobs":   "event_order job job_event job_output job_stage orphan",
+		"nodes":  "node stray",
+		"outbox": "endpoint endpoint_key outbox",
+		"sqldb":  "setting",
+		"store":  "cron_run instance_script job_script rebuild",
 	}
 	together = map[string]string{"store": "instance job job_stage nic project volume", "feed": "instance"}
 )

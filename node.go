@@ -273,6 +273,9 @@ const (
 // Gone reports whether nothing can be asked of the node at now.
 func (n Node) Gone(now time.Time) bool { s := n.State(now); return s == NodeAway || s == NodeFenced }
 
+// Leaves reports whether the instances of the node are to be on others: it is cordoned, or was fenced.
+func (n Node) Leaves() bool { return n.Cordoned || !n.Fencing.Fenced.IsZero() }
+
 // NodeStatus is a node as the API shows it.
 type NodeStatus struct {
 	Node

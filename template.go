@@ -250,3 +250,60 @@ func ParseNameMatch(s string) NameMatch {
 	m.Text, m.End = strings.CutSuffix(m.Text, "$")
 	return m
 }
+
+// PlacementGroup is a named set of instances of a project, and how the placement treats them. Name is qualified.
+type PlacementGroup struct {
+	Name   string          `json:"name"`
+	Policy PlacementPolicy `json:"policy"`
+	// Description is one line for people.
+	Description string    `json:"description,omitempty"`
+	Created     time.Time `json:"created,omitzero"`
+	// Instances are the full names of its members, sorted.
+	Instances []string `json:"instances"`
+}
+
+// MaxPlacementGroups is how many placement groups a project has at most.
+const MaxPlacementGroups = 500
+
+// Check returns ErrInvalid for a group that cannot be made.
+func (g PlacementGroup) Check() error {
+	switch {
+	case !slices.Contains(PlacementPolicies(), g.Policy):
+		return Errorf(ErrInvalid, "policy %q of placement group %q is unknown: expected %s", Clip(string(g.Policy)), Clip(g.Name),
+			strings.Join(words(PlacementPolicies()), ", "))
+	case !line(g.Description):
+		return Errorf(ErrInvalid, "the description of placement group %q is not one line of at most %d bytes", g.Name, maxDescription)
+	}
+	return CheckQualifiedName("placement group", g.Name)
+}
+
+// PlacementPolicy says on which nodes the instances of a placement group are, relative to each other.
+type PlacementPolicy string
+
+// The policies of placement groups. A soft one is kept if it can be, and never refuses a node.
+const (
+	Affinity         PlacementPolicy = "affinity"      // all on one node
+	AntiAffinity     PlacementPolicy = "anti-affinity" // each on a node of its own
+	SoftAffinity     PlacementPolicy = "soft-affinity"
+	SoftAntiAffinity PlacementPolicy = "soft-anti-affinity"
+)
+
+// PlacementPolicies returns all policies.
+func PlacementPolicies() []PlacementPolicy {
+	return []PlacementPolicy{Affinity, AntiAffinity, SoftAffinity, SoftAntiAffinity}
+}
+
+// GroupMember is an instance of a placement group on one node. One that is on its way from a node to another is on both.
+type GroupMember struct {
+	Group    string
+	Instance InstanceID
+	Node     string
+}
+
+func words[T ~string](all []T) []string {
+	texts := make([]string, len(all))
+	for i, one := range all {
+		texts[i] = string(one)
+	}
+	return texts
+}

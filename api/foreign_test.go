@@ -60,7 +60,7 @@ func TestForeignObjectsDoNotExist(t *testing.T) {
 		"projects": "default", "hooks": "ci", "endpoints": "out", "tokens": "robot", "sessions": s.beginSession(t, "anna").ID,
 		"images": "default%2Fdebian", "volumes": web1.Volumes[0].Name,
 		"backup-targets": "nas", "backups": "nas", "nas": "b1", "backup-schedules": "nightly",
-		"networks": "default", "security-groups": "default%2Fweb", "addresses": "203.0.113.16",
+		"networks": "default", "security-groups": "default%2Fweb", "placement-groups": "default%2Fapart", "addresses": "203.0.113.16",
 		"ovas": "vm", "ova": "vm", "trash": "default", "default": "t9", "": "web1",
 		"profiles": "made", "profile": "made", "system": "small", "network": "lan", "storage": "root", "userdata": "doc",
 		"scripts": "scr", "script": "scr", "disks": "sda", "disk": "sda", "vnis": "default", "net": "default"}
@@ -68,7 +68,7 @@ func TestForeignObjectsDoNotExist(t *testing.T) {
 		"projects": "defaulX", "hooks": "cX", "endpoints": "ouX", "tokens": "roboX", "sessions": "0123456789abcdef",
 		"images": "default%2FdebiaX", "volumes": "dataX",
 		"backup-targets": "nas", "backups": "nas", "nas": "bX", "backup-schedules": "nightlX",
-		"networks": "defaulX", "security-groups": "default%2FweX", "addresses": "203.0.113.17",
+		"networks": "defaulX", "security-groups": "default%2FweX", "placement-groups": "default%2FaparX", "addresses": "203.0.113.17",
 		"ovas": "vX", "ova": "vX", "trash": "default", "default": "tX", "": "webX",
 		"profiles": "madX", "profile": "madX", "system": "smalX", "network": "laX", "storage": "rooX", "userdata": "doX",
 		"scripts": "scX", "script": "scX", "disks": "sda", "disk": "sda", "vnis": "default", "net": "default"}

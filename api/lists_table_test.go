@@ -22,6 +22,8 @@ var listRoutes = map[string]string{
 	"GET /networks/:name":                single,
 	"GET /addresses":                     "",
 	"GET /addresses/:name":               single,
+	"GET /placement-groups":              "",
+	"GET /placement-groups/:name":        single,
 	"GET /security-groups":               "",
 	"GET /security-groups/:name":         single,
 	"GET /networks/:name/leases":         "",
@@ -107,6 +109,7 @@ var selections = []struct {
 	query string
 	want  int
 }{
+	{"/placement-groups?name=ap", 1},
 	{"/security-groups?name=we", 1}, {"/security-groups?name=-", -1},
 	{"/addresses?network=lent", 2}, {"/addresses?network=default", 0}, {"/addresses?network=acme/lent", 0}, {"/addresses?network=-", -1},
 	{"/addresses?instance=web1", 0}, {"/addresses?instance=_", -1}, {"/addresses?state=free", 2}, {"/addresses?state=associated", 0},

@@ -37,7 +37,8 @@ func listable(t *testing.T) *server {
 		}
 	}
 	for _, one := range [][2]string{
-		{"/security-groups", `{"name":"app"}`}, {"/addresses", `{"network":"lent"}`},
+		{"/security-groups", `{"name":"app"}`}, {"/placement-groups", `{"name":"near","policy":"affinity"}`},
+		{"/addresses", `{"network":"lent"}`},
 		{"/tokens", `{"name":"writer","role":"operator"}`}, {"/hooks", `{"name":"other"}`},
 		{"/endpoints", `{"name":"second","url":"https://hooks.example/x","events":["*"]}`},
 		{"/userdata", `{"name":"u2","data":"#!x"}`}, {"/instances", `{"name":"web2","profile":"p"}`},

@@ -75,6 +75,8 @@ var changingRoutes = map[string]matched{
 	"PUT /images/:name/published":            {object: "/images/spare", path: "/published", body: `{"projects":["shop"]}`},
 	"POST /addresses":                        {why: makes},
 	"DELETE /addresses/:name":                {object: "/addresses/203.0.113.16"},
+	"POST /placement-groups":                 {why: makes},
+	"DELETE /placement-groups/:name":         {object: "/placement-groups/apart"},
 	"POST /security-groups":                  {why: makes},
 	"PATCH /security-groups/:name":           {object: "/security-groups/web", body: `{"allow":[{"direction":"in","protocol":"udp"}]}`},
 	"DELETE /security-groups/:name":          {object: "/security-groups/web"},

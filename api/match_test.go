@@ -27,6 +27,7 @@ func changeable(t *testing.T) (*server, seedbed.JobID) {
 		{"/networks", `{"name":"lent","prefix":"10.89.0.0/24","floating":["203.0.113.16-203.0.113.31"],"floating_uplink":"ext0"}`},
 		{"/addresses", `{"network":"lent"}`},
 		{"/security-groups", `{"name":"web","rules":[{"direction":"in","protocol":"tcp"}]}`},
+		{"/placement-groups", `{"name":"apart","policy":"anti-affinity"}`},
 		{"/tokens", `{"name":"robot","role":"viewer"}`},
 		{"/roles", `{"name":"robots","actions":["instance.read"]}`},
 		{"/profiles", `{"name":"p","image":"debian","vcpus":1,"memory":"512MiB"}`},
@@ -173,7 +174,7 @@ var oneObject = regexp.MustCompile(`/:\w+$`)
 func TestEveryObjectHasAnETag(t *testing.T) {
 	t.Parallel()
 	s, job := changeable(t)
-	names := map[string]string{"networks": "default", "security-groups": "web", "addresses": "203.0.113.16",
+	names := map[string]string{"networks": "default", "security-groups": "web", "placement-groups": "apart", "addresses": "203.0.113.16",
 		"nodes": "hv9", "tokens": "robot", "roles": "robots", "projects": "acme",
 		"images": "spare", "volumes": "data",
 		"backup-targets": "nas", "nas": "b1", "backups": "nas", "backup-schedules": "nightly", "profiles": "p", "system": "s",

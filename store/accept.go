@@ -85,7 +85,7 @@ func (db *DB) Accept(ctx context.Context, a seedbed.Acceptance) (seedbed.Receipt
 		return []outbox.Event{acceptance(a)}, nil
 	}
 	var err error
-	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate && a.Script == nil {
+	if what := "accept " + string(a.Job.Kind); a.Job.Kind == seedbed.JobCreate && a.Script == nil && a.Instance.PlacementGroup == "" {
 		// The transaction is shared with other writes, so the error may be caused by one of them.
 		err = db.writes.Together(ctx, what, groupcommit.Change{
 			Networks: instances.NetworksOf(a.Instance), Groups: instances.SecurityGroupsOf(a.Instance),
@@ -246,6 +246,9 @@ func madeBy(a *seedbed.Acceptance, token string) {
 // acceptCreate writes the job before the rows that refer to it. Otherwise SQLite, because of the
 // deferred foreign keys, would search all those rows for each job that is inserted later.
 func (db *DB) acceptCreate(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance) error {
+	if err := instances.HoldGroup(ctx, b.Tx, a.Instance.PlacementGroup, a.Instance.ID, a.Instance.Node, ""); err != nil {
+		return err
+	}
 	if err := holdQuotas(ctx, b, *a.Instance); err != nil {
 		return err
 	}

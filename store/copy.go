@@ -17,8 +17,8 @@ import (
 
 // tables lists all tables that hold state, each after those that it refers to.
 var tables = []string{
-	"setting", "project", "project_removed", "node", "network", "network_peer", "security_group", "floating_address", "maintenance",
-	"image", "ova", "ova_volume",
+	"setting", "project", "project_removed", "node", "network", "network_peer", "security_group", "placement_group",
+	"floating_address", "maintenance", "image", "ova", "ova_volume",
 	"system_template", "network_template", "network_template_net", "storage_template", "storage_template_disk", "userdata", "script",
 	"profile", "published", "hook", "hook_key", "hook_profile",
 	"job", "job_stage", "job_event", "event_order", "job_output", "job_script", "orphan", "stray", "claim", "delivery", "delivery_other",

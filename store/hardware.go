@@ -23,6 +23,11 @@ func acceptSet(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 			return err
 		}
 	}
+	if group := spec.Set.Group; group != nil && *group != "" { // likewise
+		if _, err := catalogue.LockPlacementGroup(ctx, tx, *group); err != nil {
+			return err
+		}
+	}
 	if err := acceptVolumeJob(ctx, tx, j); err != nil {
 		return err
 	}
@@ -35,6 +40,9 @@ func acceptSet(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	if err == nil {
 		err = inst.CheckHardware(to)
 	}
+	if err == nil && to.Group != was.Group {
+		err = instances.HoldGroup(ctx, tx, to.Group, inst.ID, inst.Node, "")
+	}
 	if err != nil {
 		return err
 	}
@@ -43,14 +51,22 @@ func acceptSet(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	return err
 }
 
-// resumableSet returns ErrInvalid if an image that a job needs, which is resumed, has been removed in the meantime.
+// resumableSet returns ErrInvalid if an image or a placement group that a job needs, which is resumed, has been removed in the meantime.
 func resumableSet(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	var spec seedbed.HardwareJob
 	if err := readSpec(j, &spec); err != nil {
 		return err
 	}
 	for _, h := range []*seedbed.Hardware{spec.Was, spec.To} {
-		if h == nil || h.CDROM == "" {
+		if h == nil {
+			continue
+		}
+		if h.Group != "" {
+			if _, err := catalogue.LockPlacementGroup(ctx, tx, h.Group); err != nil {
+				return err
+			}
+		}
+		if h.CDROM == "" {
 			continue
 		}
 		if err := catalogue.HoldISO(ctx, tx, h.CDROM); err != nil {
@@ -89,12 +105,44 @@ func (db *DB) SetHardware(ctx context.Context, ref seedbed.JobRef, h seedbed.Har
 		if next.Hardware() == inst.Hardware() && slices.Equal(next.Pending, inst.Pending) {
 			return sqldb.ErrUnchanged
 		}
+		if j.State == seedbed.JobRunning && next.PlacementGroup != inst.PlacementGroup { // an undo is not refused
+			// Other instances may have come into the group since the job was accepted.
+			if err := instances.HoldGroup(ctx, tx, next.PlacementGroup, inst.ID, inst.Node, ""); err != nil {
+				return err
+			}
+		}
 		return instances.SetHardware(ctx, tx, next)
+	})
+}
+
+// DeletePlacementGroup removes a placement group that no instance and no profile has. It returns ErrNotFound, ErrInUse with what has it, or
+// the error of a check that the group does not pass.
+func (db *DB) DeletePlacementGroup(ctx context.Context, name string, checks ...func(seedbed.PlacementGroup) error) error {
+	return db.sql.Update(ctx, "delete placement group "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
+		g, err := instances.ReadPlacementGroup(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		if err := sqldb.Pass(g, checks); err != nil {
+			return err
+		}
+		joins, err := setsTo(ctx, tx, func(h seedbed.Hardware) bool { return h.Group == name })
+		if err != nil {
+			return err
+		}
+		var users catalogue.Uses
+		users.Add(ctx, "a change of the placement group of instance", joins)
+		return instances.DropPlacementGroup(ctx, tx, name, &users)
 	})
 }
 
 // insertsOf returns the instances into whose CD-ROM drives a job that has not ended may put an image, or has taken it from there.
 func insertsOf(ctx context.Context, tx *sqldb.Tx, image string) (users []catalogue.User, err error) {
+	return setsTo(ctx, tx, func(h seedbed.Hardware) bool { return h.CDROM == image })
+}
+
+// setsTo returns the instances whose hardware has something before or after a job that has not ended.
+func setsTo(ctx context.Context, tx *sqldb.Tx, has func(seedbed.Hardware) bool) (users []catalogue.User, err error) {
 	all, err := sqldb.List(ctx, tx, jobs.ScanJob, `SELECT `+jobs.JobColumns+` FROM job WHERE kind = $1 AND `+jobs.Live+` ORDER BY id`,
 		seedbed.JobSet)
 	for _, j := range all {
@@ -102,11 +150,8 @@ func insertsOf(ctx context.Context, tx *sqldb.Tx, image string) (users []catalog
 		if err := readSpec(j, &spec); err != nil {
 			return nil, err
 		}
-		for _, h := range []*seedbed.Hardware{spec.Was, spec.To} {
-			if h != nil && h.CDROM == image {
-				users = append(users, catalogue.User{Project: j.Project, Name: j.FullSubject().String()})
-				break
-			}
+		if spec.Was != nil && has(*spec.Was) || spec.To != nil && has(*spec.To) {
+			users = append(users, catalogue.User{Project: j.Project, Name: j.FullSubject().String()})
 		}
 	}
 	return users, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"seedbed"
+	"seedbed/store/instances"
 	"seedbed/store/jobs"
 	"seedbed/store/nodes"
 	"seedbed/store/sqldb"
@@ -46,6 +47,14 @@ func acceptMigrate(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 			return seedbed.Errorf(seedbed.ErrConflict, "node %q is back: request it again", asked.From)
 		}
 	}
+	// Before the instance, as others that put it into a group do.
+	group, err := placementGroupOf(ctx, tx, j.Instance)
+	if err == nil {
+		err = instances.HoldGroup(ctx, tx, group, j.Instance, asked.To, asked.From)
+	}
+	if err != nil {
+		return err
+	}
 	if err := acceptSwitch(ctx, tx, j); err != nil {
 		return err
 	}
@@ -65,6 +74,11 @@ func acceptMigrate(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 		return err
 	}
 	return setTarget(ctx, tx, *j, spec.To)
+}
+
+// placementGroupOf returns the qualified name of the placement group of an instance; empty for none.
+func placementGroupOf(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) (string, error) {
+	return sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT COALESCE(placement_group, '') FROM instance WHERE id = $1`, id)
 }
 
 // setTarget records the node that the instance of a job is on its way to; empty for none.

@@ -27,14 +27,17 @@ func (db *DB) CreateProject(ctx context.Context, p seedbed.Project) (made seedbe
 	return made, err
 }
 
-// DeleteProject removes a project that has nothing, with its security groups and what tokens of others may do in it. It
+// DeleteProject removes a project that has nothing, with its security and placement groups and what tokens of others may do in it. It
 // returns ErrInUse, naming what it has, and ErrConflict for the default project.
 func (db *DB) DeleteProject(ctx context.Context, name string, checks ...func(seedbed.Project) error) error {
 	return db.sql.Update(ctx, "remove project "+sqldb.Clean(name, 80), func(tx *sqldb.Tx) error {
 		if err := access.RemoveProject(ctx, tx, name, checks); err != nil {
 			return err
 		}
-		return instances.DropSecurityGroups(ctx, tx, name)
+		if err := instances.DropSecurityGroups(ctx, tx, name); err != nil {
+			return err
+		}
+		return instances.DropPlacementGroups(ctx, tx, name)
 	})
 }
 

@@ -41,3 +41,23 @@ func (c *Client) FenceStatus(ctx context.Context, name string) (wire.FenceStatus
 func (c *Client) Fence(ctx context.Context, name string, confirmed bool) (seedbed.Receipt, error) {
 	return post[seedbed.Receipt](ctx, c, at("/nodes", name)+"/fence", wire.FenceRequest{Confirmed: confirmed})
 }
+
+// ListPlacementGroups lists the placement groups, as s selects them. It reads them page by page.
+func (c *Client) ListPlacementGroups(ctx context.Context, s Selection) ([]seedbed.PlacementGroup, error) {
+	return selected[seedbed.PlacementGroup](ctx, c, "/placement-groups", s)
+}
+
+// CreatePlacementGroup makes a placement group, and returns it.
+func (c *Client) CreatePlacementGroup(ctx context.Context, r wire.PlacementGroupRequest) (seedbed.PlacementGroup, error) {
+	return post[seedbed.PlacementGroup](ctx, c, "/placement-groups", r)
+}
+
+// PlacementGroup returns a placement group with its members, or seedbed.ErrNotFound.
+func (c *Client) PlacementGroup(ctx context.Context, name string) (seedbed.PlacementGroup, error) {
+	return get[seedbed.PlacementGroup](ctx, c, at("/placement-groups", name), nil)
+}
+
+// DeletePlacementGroup removes a placement group. It returns seedbed.ErrInUse, with what uses it, if something does.
+func (c *Client) DeletePlacementGroup(ctx context.Context, name string) error {
+	return c.remove(ctx, at("/placement-groups", name))
+}

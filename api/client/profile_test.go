@@ -27,7 +27,8 @@ func TestProfileIsSentWhole(t *testing.T) {
 		Params:      []seedbed.Param{{Name: "gib", Type: seedbed.ParamInt}},
 		Expressions: map[string]string{"memory": "$(param.gib)GiB"},
 		System:      "s", NetworkTemplate: "n", Storage: "d", Document: "u", OVA: "o", Script: "x",
-		Arguments: []string{"a=b"}, Follow: seedbed.FollowLive, BootFrom: seedbed.BootNetwork, Protected: true, Hold: true,
+		Arguments: []string{"a=b"}, Follow: seedbed.FollowLive, BootFrom: seedbed.BootNetwork, PlacementGroup: "apart",
+		Protected: true, Hold: true,
 		OnFailure: seedbed.OnFailure{Policy: seedbed.FailRetry, Attempts: 5, Backoff: 30 * time.Second},
 	}
 	v := reflect.ValueOf(p)

@@ -173,6 +173,40 @@ func (r *router) changeSecurityGroup(ctx context.Context, c *fiber.Ctx) error {
 	return server.Tagged(c, server.ContentTag(g), g)
 }
 
+// placementGroup is the noun of placement groups in messages.
+const placementGroup = "placement group"
+
+func (r *router) newPlacementGroup(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.PlacementGroupRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	name, err := server.CallerOf(c).Qualified(placementGroup, req.Name)
+	if err != nil {
+		return err
+	}
+	g, err := r.Store.CreatePlacementGroup(ctx, seedbed.PlacementGroup{Name: name, Policy: req.Policy, Description: req.Description})
+	if err != nil {
+		return err
+	}
+	return server.Created(c, "/placement-groups/"+url.PathEscape(g.Name), g)
+}
+
+func (r *router) placementGroups() listing[seedbed.PlacementGroup] {
+	return listing[seedbed.PlacementGroup]{
+		kind: placementGroup, name: func(g seedbed.PlacementGroup) string { return g.Name },
+		read: inScope(r.Store.PlacementGroups, func(g seedbed.PlacementGroup) string { return seedbed.ProjectOf(g.Name) }),
+	}
+}
+
+func (r *router) placementGroup(ctx context.Context, c *fiber.Ctx) error {
+	return showTagged(ctx, c, placementGroup, r.Store.PlacementGroup, server.ContentTag)
+}
+
+func (r *router) removePlacementGroup(ctx context.Context, c *fiber.Ctx) error {
+	return dropTagged(ctx, c, placementGroup, r.Store.DeletePlacementGroup, server.ContentTag)
+}
+
 // networkLeases lists the addresses of the network that the path names, as far as the caller sees their instances, and the reservations
 // that no instance has, if the caller sees those of the network's project.
 func (r *router) networkLeases() listing[seedbed.NetworkLease] {

@@ -114,6 +114,11 @@ func (r *router) projectRoutes() []route {
 		{patch, "/security-groups/:name", seedbed.ActionSecurityGroupManage, call, r.changeSecurityGroup},
 		{del, "/security-groups/:name", seedbed.ActionSecurityGroupManage, call, r.removeSecurityGroup},
 
+		{get, "/placement-groups", seedbed.ActionPlacementGroupRead, call, r.placementGroups().serve},
+		{post, "/placement-groups", seedbed.ActionPlacementGroupManage, call, r.newPlacementGroup},
+		{get, "/placement-groups/:name", seedbed.ActionPlacementGroupRead, call, r.placementGroup},
+		{del, "/placement-groups/:name", seedbed.ActionPlacementGroupManage, call, r.removePlacementGroup},
+
 		// Profiles.
 		{get, "/profiles", seedbed.ActionProfileRead, call, r.profiles},
 		{post, "/profiles", seedbed.ActionProfileManage, call, r.createProfile},

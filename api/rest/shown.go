@@ -29,6 +29,8 @@ func (r *router) shown(ctx context.Context, who server.Caller, parts []string) (
 		return r.addressNamed(ctx, who, name)
 	case "security-groups":
 		return shownOwned(ctx, who, securityGroup, name, r.Store.SecurityGroup)
+	case "placement-groups":
+		return shownOwned(ctx, who, placementGroup, name, r.Store.PlacementGroup)
 	case "nodes":
 		return r.shownNodeSettings(ctx, name)
 	case "projects":

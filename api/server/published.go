@@ -84,8 +84,8 @@ func ShownProfile(who Caller, p seedbed.Profile) seedbed.Profile {
 	}
 	return seedbed.Profile{
 		ID: p.ID, Name: p.Name, Image: p.Image, VCPUs: p.VCPUs, Memory: p.Memory, DiskSize: p.DiskSize, Network: p.Network, NICs: nics,
-		BootFrom: p.BootFrom,
-		SSHKeys:  []string{}, Datasource: p.Datasource, Tags: map[string]string{}, Ready: p.Ready, Params: p.Params, Follow: p.Follow,
+		BootFrom: p.BootFrom, PlacementGroup: p.PlacementGroup,
+		SSHKeys: []string{}, Datasource: p.Datasource, Tags: map[string]string{}, Ready: p.Ready, Params: p.Params, Follow: p.Follow,
 		Protected: p.Protected, Hold: p.Hold, OnFailure: p.OnFailure, Revision: p.Revision, Created: p.Created, Changed: p.Changed,
 	}
 }

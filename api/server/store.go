@@ -18,6 +18,7 @@ type Store interface {
 	Jobs
 	Webhooks
 	Site
+	Groups
 	Access
 	Volumes
 }
@@ -215,12 +216,6 @@ type Site interface {
 	ChangeNetwork(ctx context.Context, name string, change func(*seedbed.Network) error) (seedbed.Network, error)
 	// PublishNetwork says to which other projects a network is published.
 	PublishNetwork(ctx context.Context, name string, to seedbed.Publication, checks ...func(seedbed.Network) error) (seedbed.Network, error)
-	SecurityGroups(ctx context.Context) ([]seedbed.SecurityGroup, error)
-	SecurityGroup(ctx context.Context, name string) (seedbed.SecurityGroup, error)
-	CreateSecurityGroup(ctx context.Context, g seedbed.SecurityGroup) (seedbed.SecurityGroup, error)
-	ChangeSecurityGroup(ctx context.Context, name string, change func(*seedbed.SecurityGroup) error) (seedbed.SecurityGroup, error)
-	// DeleteSecurityGroup removes a security group that nothing uses; otherwise it returns seedbed.ErrInUse.
-	DeleteSecurityGroup(ctx context.Context, name string, checks ...func(seedbed.SecurityGroup) error) error
 	Counts(ctx context.Context, in seedbed.Scope, since time.Time) (seedbed.Counts, error)
 }
 

@@ -92,6 +92,13 @@ type AddressRequest struct {
 	Description string     `json:"description,omitempty"`
 }
 
+// PlacementGroupRequest creates a placement group.
+type PlacementGroupRequest struct {
+	Name        string                  `json:"name"`
+	Policy      seedbed.PlacementPolicy `json:"policy"`
+	Description string                  `json:"description,omitempty"`
+}
+
 // SecurityGroupRequest creates a security group. Its rules may name groups without the project.
 type SecurityGroupRequest struct {
 	Name        string                 `json:"name"`

@@ -35,6 +35,7 @@ func commands(a *cli.App) []*cobra.Command {
 		}},
 		{"The installation", []*cobra.Command{
 			cluster.StatusCommand(a), doctor.Command(a), network.Command(a), network.SecurityGroupCommand(a), network.AddressCommand(a),
+			instance.PlacementGroupCommand(a),
 			cluster.NodeCommand(a), storage.PoolCommand(a), cluster.ProjectCommand(a), cluster.RoleCommand(a), cluster.TokenCommand(a),
 			cluster.AuditCommand(a), cluster.Command(a), cluster.CertificateCommand(a),
 		}},

@@ -82,7 +82,7 @@ var requests = []struct {
 	{seedbed.HardwareChange{}, map[string]string{"cdrom": "vm cdrom insert and eject", "force": "vm cdrom insert --force"}},
 	{wire.HardwareChange{}, map[string]string{"cdrom": asHardware, "boot_from": asHardware, "serial": asHardware, "vnc": asHardware,
 		"vnc_bind": asHardware, "autostart": asHardware, "restart": asHardware,
-		"restart_priority": asHardware, "force": asHardware, "dry_run": "vm set --dry-run"}},
+		"restart_priority": asHardware, "placement_group": asHardware, "force": asHardware, "dry_run": "vm set --dry-run"}},
 	{seedbed.MetadataOptions{}, map[string]string{"instance_id": "seedbed.Profile and create --instance-id",
 		"metadata_by": "seedbed.Profile and create --metadata"}},
 	{seedbed.VolumeRequest{}, map[string]string{"name": argument}},
@@ -109,6 +109,7 @@ var requests = []struct {
 	{wire.NetworkChange{}, map[string]string{"reserve": "network reserve", "unreserve": "network unreserve",
 		"peer": "network peer", "unpeer": "network unpeer"}},
 	{wire.AddressRequest{}, map[string]string{"network": argument}},
+	{wire.PlacementGroupRequest{}, map[string]string{"name": argument, "policy": argument}},
 	{wire.SecurityGroupRequest{}, map[string]string{"name": argument, "rules": argument}},
 	{wire.SecurityGroupChange{}, map[string]string{
 		"description": "seedbed.SecurityGroup", "rules": "security-group allow and revoke", "allow": "security-group allow",

@@ -7,6 +7,7 @@ var objectCommands = map[string][]string{
 	"create": {
 		"{held} --image debian --dry-run", "{held} --image none", "new --image {image} --dry-run", "new --image {image} --no-wait",
 		"new --image debian --network {network} --dry-run", "new --image debian --network {network} --no-wait",
+		"new --image debian --placement-group {placementgroup} --dry-run",
 		"new --image debian --security-group {securitygroup} --dry-run", "new --image debian --security-group {securitygroup} --no-wait",
 		"new --profile {profile} --dry-run", "new --profile {profile} --no-wait",
 		"new --image debian --after {instance} --no-wait", "new --image debian --node {node} --no-wait",
@@ -117,6 +118,10 @@ var objectCommands = map[string][]string{
 	"address associate":      {"{address} {instance}"},
 	"address disassociate":   {"{address}"},
 	"address release":        {"{address}"},
+	"placement-group show":   {"{placementgroup}"},
+	"placement-group add":    {"new {placementgroup}"},
+	"placement-group list":   {"--name {placementgroup}"},
+	"placement-group remove": {"{placementgroup}"},
 	"security-group show":    {"{securitygroup}"},
 	"security-group add":     {"new in tcp from group {securitygroup}"},
 	"security-group allow":   {"{securitygroup} in tcp"},

@@ -93,7 +93,7 @@ func (c *caller) populate(t *testing.T, project, suffix string) objects {
 		n[kind] = kind + suffix
 	}
 	for _, kind := range []string{"hook", "endpoint", "token", "profile", "system", "lan", "storage", "userdata", "script",
-		"securitygroup"} {
+		"securitygroup", "placementgroup"} {
 		n[kind] = seedbed.Qualified(project, kind+suffix)
 	}
 	n["held-of"] = seedbed.Qualified(project, n["held"])
@@ -114,6 +114,7 @@ func (c *caller) populate(t *testing.T, project, suffix string) objects {
 		t.Fatal(err)
 	}
 	c.must(t, "security-group add securitygroup"+suffix+" in tcp"+in)
+	c.must(t, "placement-group add placementgroup"+suffix+" affinity"+in)
 	c.must(t, "network add "+n["held"]+" --kind isolated --prefix 10.78.0.0/24"+in)
 	for _, kind := range []string{"hook", "held"} {
 		c.must(t, "hook add "+n[kind]+" --no-save"+in)

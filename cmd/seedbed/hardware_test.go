@@ -19,7 +19,7 @@ func formatOf(image string) string {
 
 // atOnce reports whether a guest that runs gets a change of its hardware at once.
 func atOnce(what string) bool {
-	return what == "cdrom" || what == "autostart" || what == "restart" || what == "restart_priority"
+	return what == "cdrom" || what == "autostart" || what == "restart" || what == "restart_priority" || what == "placement_group"
 }
 
 // set does what a job on the hardware of an instance does.

@@ -34,6 +34,10 @@ var (
 	SecurityGroups = listed(func(c *client.Client, ctx context.Context) ([]seedbed.SecurityGroup, error) {
 		return c.ListSecurityGroups(ctx, client.Selection{})
 	}, func(g seedbed.SecurityGroup) string { return g.Name })
+	// PlacementGroups are the placement groups.
+	PlacementGroups = listed(func(c *client.Client, ctx context.Context) ([]seedbed.PlacementGroup, error) {
+		return c.ListPlacementGroups(ctx, client.Selection{})
+	}, func(g seedbed.PlacementGroup) string { return g.Name })
 	// Addresses are the floating addresses.
 	Addresses = listed(func(c *client.Client, ctx context.Context) ([]seedbed.FloatingAddress, error) {
 		return c.ListAddresses(ctx, client.Selection{})

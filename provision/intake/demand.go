@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +17,9 @@ import (
 func (in *Intake) demands(ctx context.Context, inst seedbed.Instance, system *seedbed.SystemTemplate, volumes []seedbed.Volume, node string,
 	known ...seedbed.Image) (placement.Demand, error) {
 	w := placement.Demand{Name: inst.Name, Node: node, VCPUs: inst.VCPUs, Memory: inst.Memory, Images: known}
+	if err := in.together(ctx, inst, &w); err != nil {
+		return w, err
+	}
 	if system != nil {
 		w.Template, w.Limit, w.Selector = system.Name, system.NodeLimit, system.NodeSelector
 	}
@@ -37,6 +41,36 @@ func (in *Intake) demands(ctx context.Context, inst seedbed.Instance, system *se
 		w.Images = append(w.Images, image)
 	}
 	return w, nil
+}
+
+// together adds the placement group of an instance to what it needs of a node.
+func (in *Intake) together(ctx context.Context, inst seedbed.Instance, w *placement.Demand) error {
+	if w.ID = inst.ID; inst.PlacementGroup == "" {
+		return nil
+	}
+	g, err := in.store.PlacementGroup(ctx, inst.PlacementGroup)
+	w.Group, w.Policy = g.Name, g.Policy
+	return err
+}
+
+// placementGroup returns the qualified name of the placement group that a request of a project names; empty for none. One that does not
+// exist is ErrInvalid.
+func (in *Intake) placementGroup(ctx context.Context, project, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	qualified := seedbed.QualifiedAll(project, []string{name})[0]
+	if err := seedbed.CheckQualifiedName("placement group", qualified); err != nil {
+		return "", err
+	}
+	if seedbed.ProjectOf(qualified) != project {
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "placement group %q is not one of project %s", seedbed.Clip(name), project)
+	}
+	_, err := in.store.PlacementGroup(ctx, qualified)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "placement group %q does not exist (seedbed placement-group add)", qualified)
+	}
+	return qualified, err
 }
 
 // poolKnown returns seedbed.ErrNotFound for a pool that is neither in this host's configuration nor

@@ -77,14 +77,42 @@ func (in *Intake) changed(ctx context.Context, name seedbed.InstanceName, change
 		}
 		change.CDROM = &image.Name
 	}
+	if change.Group != nil {
+		group, err := in.placementGroup(ctx, inst.Project, *change.Group)
+		if err != nil {
+			return inst, change, err
+		}
+		change.Group = &group
+	}
 	to, _, err := change.Of(inst.Hardware())
 	if err == nil {
 		err = inst.CheckHardware(to)
+	}
+	if err == nil && to.Group != inst.PlacementGroup {
+		err = in.joinable(ctx, inst, to.Group)
 	}
 	if err == nil {
 		err = record.CheckMachine(ctx, in.store, inst)
 	}
 	return inst, change, err
+}
+
+// joinable returns ErrConflict if the policy of a placement group does not allow an instance where it is.
+func (in *Intake) joinable(ctx context.Context, inst seedbed.Instance, group string) error {
+	inst.PlacementGroup = group
+	need := placement.Demand{Name: inst.Name, Node: inst.Node}
+	if err := in.together(ctx, inst, &need); err != nil {
+		return err
+	}
+	why, err := in.placer.Apart(ctx, need)
+	if err == nil && why != "" && seedbed.IsTenant(ctx) {
+		why = "other instances of the group are not where it allows"
+	}
+	if err == nil && why != "" {
+		err = seedbed.Errorf(seedbed.ErrConflict, "instance %q cannot be in the placement group %s (%s) where it is: %s: move it first "+
+			"(seedbed vm migrate)", inst.Name, group, need.Policy, why)
+	}
+	return err
 }
 
 // PlanSet returns what Set would make of the instance, and why it would not be accepted. It writes nothing.
@@ -110,7 +138,7 @@ func (in *Intake) PlanSet(ctx context.Context, name seedbed.InstanceName, change
 	for _, what := range changed {
 		when := "at its next start"
 		switch {
-		case what == "restart" || what == "restart_priority":
+		case what == "restart" || what == "restart_priority" || what == "placement_group":
 			p.Notes = append(p.Notes, what+" changes at once")
 			continue
 		case inst.State != seedbed.InstanceRunning:

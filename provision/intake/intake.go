@@ -37,6 +37,7 @@ type Store interface {
 	// and ErrFull if none is free.
 	FreeAddr(ctx context.Context, network string, mac seedbed.MAC, want netip.Addr) (netip.Addr, error)
 	SecurityGroup(ctx context.Context, name string) (seedbed.SecurityGroup, error)
+	PlacementGroup(ctx context.Context, name string) (seedbed.PlacementGroup, error)
 
 	InstanceByName(ctx context.Context, n seedbed.InstanceName) (seedbed.Instance, error)
 	// ProjectVolume returns the volume of a project with that name, or a disk of an instance, which has no ID.

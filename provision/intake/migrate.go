@@ -70,7 +70,7 @@ func (in *Intake) migrating(ctx context.Context, req seedbed.Request) (
 	}
 	demand = placement.Demand{Name: inst.Name, Node: req.Node, Limit: inst.System.NodeLimit,
 		Selector: inst.System.NodeSelector, VCPUs: inst.VCPUs, Memory: inst.Memory, Pools: poolsOf(inst), From: inst.Node, Live: spec.Live}
-	return inst, spec, demand, nil
+	return inst, spec, demand, in.together(ctx, inst, &demand)
 }
 
 // lost reports whether the node of an instance was fenced. From there only instances go elsewhere that the node does not start by itself.

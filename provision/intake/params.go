@@ -39,6 +39,8 @@ type shape struct {
 	priority int
 	// cdrom is the ISO image for the CD-ROM drive, as the request names it.
 	cdrom string
+	// group is the placement group, as the request or the profile names it.
+	group string
 	// follow is how the user-data follows its profile. hold and protected are the values in the
 	// request; nil leaves the profile's.
 	follow          seedbed.Follow
@@ -164,6 +166,15 @@ var params = map[string]func(*shape, any) error{
 		return seedbed.CheckRestart("", s.priority)
 	},
 	"cdrom": func(s *shape, v any) (err error) { s.cdrom, err = word("cdrom", v); return err },
+	"placement_group": func(s *shape, v any) error {
+		group, ok := v.(string)
+		if !ok {
+			return seedbed.Errorf(seedbed.ErrInvalid, "param placement_group is %s: expected the name of a placement group, or an empty text",
+				kindOf(v))
+		}
+		s.group = group
+		return nil
+	},
 	"instance_id": func(s *shape, v any) (err error) {
 		s.metadata.InstanceID, err = word("instance_id", v)
 		return err
@@ -194,7 +205,7 @@ func shapeOf(p seedbed.Profile, given map[string]any) (shape, error) {
 	s := shape{
 		vcpus: p.VCPUs, memory: p.Memory, disk: p.DiskSize, userData: p.UserData, sshKeys: p.SSHKeys,
 		vendorData: p.VendorData, vendorInUser: p.VendorDataInUserData, datasource: p.Datasource, metadata: p.Metadata, tags: maps.Clone(p.Tags),
-		follow: p.Follow, bootFrom: p.BootFrom,
+		follow: p.Follow, bootFrom: p.BootFrom, group: p.PlacementGroup,
 	}
 	if err := s.followOf(given); err != nil {
 		return shape{}, err

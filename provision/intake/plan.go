@@ -167,6 +167,9 @@ func (m prepared) notes(p *seedbed.Plan) {
 	if m.inst.System.Restart == seedbed.RestartAlways {
 		tell("it is started on another node if its own is fenced")
 	}
+	if m.inst.PlacementGroup != "" {
+		tell("it is in the placement group %s (%s)", m.inst.PlacementGroup, m.demand.Policy)
+	}
 	tell("%s", m.way())
 	if m.inst.Held {
 		tell("it is defined and left off")

@@ -142,6 +142,9 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	}
 	in.fit(&made.inst, m, s)
 	made.inst.CDROM = iso.Name
+	if made.inst.PlacementGroup, err = in.placementGroup(ctx, req.Project, s.group); err != nil {
+		return made, err
+	}
 	if made.inst.Expiry, err = seedbed.ParseExpiry(req.Expires, req.AtExpiry, time.Now()); err != nil {
 		return made, err
 	}

@@ -137,6 +137,9 @@ func rebuildable(given map[string]any) error {
 	if _, ok := given["cdrom"]; ok {
 		return seedbed.Errorf(seedbed.ErrInvalid, "param cdrom: a rebuild keeps what is in the CD-ROM drive (seedbed vm cdrom)")
 	}
+	if _, ok := given["placement_group"]; ok {
+		return seedbed.Errorf(seedbed.ErrInvalid, "param placement_group: a rebuild keeps the placement group (seedbed vm set --placement-group)")
+	}
 	for _, once := range []string{"hold", "protected"} {
 		if _, ok := given[once]; ok {
 			return seedbed.Errorf(seedbed.ErrInvalid, "param %s: a rebuild leaves that as it is (seedbed vm protect, stop and start)", once)

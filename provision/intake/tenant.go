@@ -17,7 +17,7 @@ func unplaced(ctx context.Context, err error) error {
 	case errors.Is(err, seedbed.ErrInvalid):
 		return seedbed.Errorf(e.Kind, "no node can ever have it: ask for less")
 	}
-	return seedbed.Errorf(e.Kind, "no node has room for it now: ask for less, or try again later")
+	return seedbed.Errorf(e.Kind, "no node has room for it now, or its placement group allows none: ask for less, or try again later")
 }
 
 // unheld returns the error for a pool in which no node can make an image. It does not tell a tenant which

@@ -27,6 +27,9 @@ func (p snapshot) refusal(n seedbed.Node, w Demand, conf Config) (why string, pa
 	if w.Live && n.Report.Migration.URI == "" {
 		return "it does not say how guests that run come to it (libvirt.migration in its configuration)", false
 	}
+	if why := p.apart(n, w); why != "" {
+		return why, true
+	}
 	if n.Cordoned {
 		return "it is cordoned (seedbed node uncordon " + n.Name + ")", true
 	}

@@ -39,12 +39,18 @@ type Demand struct {
 	// From is the node that it is on, for an instance that goes to another one; else empty. Live is true if its guest runs all the time.
 	From string
 	Live bool
+	// ID is the instance. Group is the qualified name of its placement group, with that group's Policy; empty for none.
+	ID     seedbed.InstanceID
+	Group  string
+	Policy seedbed.PlacementPolicy
 }
 
 // candidate is a node as judged for one instance.
 type candidate struct {
 	node seedbed.Node
 	away bool
+	// others is how many other instances of its placement group are there.
+	others int
 	// weight ranks the node: the more the better.
 	weight float64
 	// refused is why it cannot take the instance, or ""; passing reports whether that may change.
@@ -58,7 +64,7 @@ func (p snapshot) weigh(w Demand, conf Config, now time.Time) []candidate {
 	all := make([]candidate, 0, len(p.nodes))
 	selector := conf.selector(w)
 	for _, n := range p.nodes {
-		c := candidate{node: n, away: n.Gone(now), weight: p.weight(n, selector)}
+		c := candidate{node: n, away: n.Gone(now), weight: p.weight(n, selector), others: p.others(n.Name, w)}
 		c.refused, c.passing = p.refusal(n, w, conf)
 		all = append(all, c)
 	}
@@ -66,6 +72,7 @@ func (p snapshot) weigh(w Demand, conf Config, now time.Time) []candidate {
 		return cmp.Or(
 			before(a.refused == "", b.refused == ""),
 			before(!a.away, !b.away),
+			w.prefer(a, b),
 			cmp.Compare(b.weight, a.weight),
 			strings.Compare(a.node.Name, b.node.Name))
 	})
@@ -120,6 +127,9 @@ func (p snapshot) reason(c candidate, selector string) string {
 		text = fmt.Sprintf("%s: %.2f", selector, -c.weight)
 	case seedbed.SelectVMs:
 		text = fmt.Sprintf("%s: %.0f", selector, -c.weight)
+	}
+	if c.others > 0 {
+		text += fmt.Sprintf("; %d of its placement group", c.others)
 	}
 	switch {
 	case !c.away:

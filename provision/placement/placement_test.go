@@ -3,6 +3,8 @@ package placement
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +44,10 @@ type told struct {
 }
 
 func (h *told) NodeChanges() int64 { return h.changes }
+
+func (h *told) GroupMembers(context.Context) ([]seedbed.GroupMember, error) {
+	return slices.Collect(maps.Keys(h.members)), nil
+}
 
 func (h *told) Nodes(context.Context) ([]seedbed.Node, error) {
 	h.reads++

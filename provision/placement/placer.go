@@ -17,6 +17,8 @@ type Hosts interface {
 	NodeChanges() int64
 	// PoolUse returns the sizes of the instances' volumes, by node and pool.
 	PoolUse(ctx context.Context) ([]seedbed.PoolUse, error)
+	// GroupMembers returns the instances of placement groups.
+	GroupMembers(ctx context.Context) ([]seedbed.GroupMember, error)
 }
 
 // snapshotAge is how old the data of placement may be. What another control host chose or changed in
@@ -29,6 +31,8 @@ type snapshot struct {
 	use   map[string]seedbed.NodeUse
 	// pools has the sizes of the volumes of each node's instances.
 	pools map[poolAt]seedbed.Bytes
+	// members counts the instances of placement groups; none is 0.
+	members map[seedbed.GroupMember]int
 }
 
 // poolAt is a pool as one node has it.
@@ -64,6 +68,8 @@ type Reservation struct {
 	placer *Placer
 	takes  seedbed.NodeUse
 	sizes  map[string]seedbed.Bytes
+	id     seedbed.InstanceID
+	group  string
 	// settled is when the instance was stored; zero before.
 	settled time.Time
 }
@@ -89,6 +95,11 @@ func (p snapshot) add(r *Reservation, sign int) {
 	takes := r.takes
 	for pool, size := range r.sizes {
 		p.pools[poolAt{r.Node, pool}] += seedbed.Bytes(sign) * size
+	}
+	if m, grouped := r.member(); grouped {
+		if p.members[m] += sign; p.members[m] == 0 {
+			delete(p.members, m)
+		}
 	}
 	u, size := p.use[takes.Node], seedbed.Bytes(sign)
 	u.Instances, u.VCPUs, u.ComingVCPUs = u.Instances+sign, u.VCPUs+sign*takes.VCPUs, u.ComingVCPUs+sign*takes.VCPUs
@@ -155,8 +166,9 @@ func (p *Placer) read(ctx context.Context) (snapshot, error) {
 			fresh.pools[poolAt{u.Node, u.Pool}] = u.Size
 		}
 	}
-	if !p.counts(len(fresh.nodes)) {
-		return fresh, nil
+	members, err := p.hosts.GroupMembers(ctx)
+	if fresh.members = membersOf(members); err != nil || !p.counts(len(fresh.nodes)) {
+		return fresh, err
 	}
 	all, err := p.hosts.NodeUse(ctx)
 	for _, u := range all {
@@ -179,7 +191,8 @@ func (p *Placer) Choose(ctx context.Context, w Demand) (*Reservation, error) {
 		return nil, none(w, all)
 	}
 	node := all[0].node.Name
-	s := &Reservation{Node: node, placer: p, takes: seedbed.NodeUse{Node: node, VCPUs: w.VCPUs, Memory: w.Memory}, sizes: w.Sizes}
+	s := &Reservation{Node: node, placer: p, takes: seedbed.NodeUse{Node: node, VCPUs: w.VCPUs, Memory: w.Memory}, sizes: w.Sizes,
+		id: w.ID, group: w.Group}
 	p.reservations[s] = true
 	p.snapshot.add(s, 1)
 	return s, nil

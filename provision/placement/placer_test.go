@@ -61,6 +61,8 @@ func (u *uncounted) Nodes(context.Context) ([]seedbed.Node, error) { return u.no
 
 func (u *uncounted) NodeChanges() int64 { return 0 }
 
+func (u *uncounted) GroupMembers(context.Context) ([]seedbed.GroupMember, error) { return nil, nil }
+
 func (u *uncounted) PoolUse(context.Context) ([]seedbed.PoolUse, error) { return nil, nil }
 
 func (u *uncounted) NodeUse(context.Context) ([]seedbed.NodeUse, error) { return nil, errCounted }

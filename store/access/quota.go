@@ -48,6 +48,12 @@ func SecurityGroups() Kind {
 		func(q seedbed.ObjectQuota) int64 { return cmp.Or(q.SecurityGroups, seedbed.MaxProjectGroups) }}
 }
 
+// PlacementGroups is the kind of placement groups, which has no quota but a bound.
+func PlacementGroups() Kind {
+	return Kind{"placement groups", `SELECT COUNT(*) FROM placement_group WHERE ` + InProject,
+		func(seedbed.ObjectQuota) int64 { return seedbed.MaxPlacementGroups }}
+}
+
 // FloatingAddresses is the kind of floating addresses.
 func FloatingAddresses() Kind {
 	return Kind{"floating addresses", `SELECT COUNT(*) FROM floating_address WHERE project = $1`,

@@ -18,7 +18,7 @@ const newProfileColumns = `name, created, ` + profileChanges
 const profileChanges = `revision, changed, image, vcpus, memory, disk_size, network, ssh_keys, user_data, ready, ` +
 	`vendor_data, vendor_in_user, datasource, metadata, tags, params, expressions, ` +
 	`system, network_template, storage, document, follow, protected, hold, on_failure, script, arguments, ova, security_groups, ` +
-	`bandwidth_in, bandwidth_out, nics, boot_from`
+	`bandwidth_in, bandwidth_out, nics, boot_from, placement_group`
 
 // ScanProfile reads a profile from a row of ProfileColumns.
 func ScanProfile(r sqldb.Row) (p seedbed.Profile, err error) {
@@ -28,7 +28,7 @@ func ScanProfile(r sqldb.Row) (p seedbed.Profile, err error) {
 		&p.Ready, sqldb.ToBlob(&p.VendorData), &p.VendorDataInUserData, &p.Datasource, sqldb.ToJSON(&p.Metadata), sqldb.ToJSON(&p.Tags),
 		sqldb.ToJSON(&p.Params), sqldb.ToJSON(&p.Expressions), &system, &nics, &storage, &document, &p.Follow,
 		&p.Protected, &p.Hold, sqldb.ToText(&p.OnFailure), &script, sqldb.ToJSON(&p.Arguments), &ova, sqldb.ToJSON(&p.SecurityGroups),
-		&p.BandwidthIn, &p.BandwidthOut, sqldb.ToJSON(&p.NICs), &p.BootFrom)
+		&p.BandwidthIn, &p.BandwidthOut, sqldb.ToJSON(&p.NICs), &p.BootFrom, &p.PlacementGroup)
 	p.Image, p.Network = image.String, network.String
 	p.System, p.NetworkTemplate, p.Storage, p.Document = system.String, nics.String, storage.String, document.String
 	p.Script, p.OVA = script.String, ova.String
@@ -55,7 +55,8 @@ func profileValues(p seedbed.Profile) []any {
 		sqldb.AsJSON(p.Params), sqldb.AsJSON(sqldb.OrEmptyMap(p.Expressions)), sqldb.Null(p.System), sqldb.Null(p.NetworkTemplate),
 		sqldb.Null(p.Storage), sqldb.Null(p.Document), p.Follow, sqldb.Flag(p.Protected), sqldb.Flag(p.Hold), p.OnFailure.String(),
 		sqldb.Null(p.Script), sqldb.AsJSON(sqldb.OrEmpty(p.Arguments)), sqldb.Null(p.OVA),
-		sqldb.AsJSON(sqldb.OrEmpty(p.SecurityGroups)), p.BandwidthIn, p.BandwidthOut, sqldb.AsJSON(sqldb.OrEmpty(p.NICs)), p.BootFrom}
+		sqldb.AsJSON(sqldb.OrEmpty(p.SecurityGroups)), p.BandwidthIn, p.BandwidthOut, sqldb.AsJSON(sqldb.OrEmpty(p.NICs)), p.BootFrom,
+		p.PlacementGroup}
 }
 
 // CreateProfile adds a profile, a draft, and returns it with its revision and times. It returns ErrInvalid if

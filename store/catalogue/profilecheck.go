@@ -47,6 +47,11 @@ func checkProfileFields(p *seedbed.Profile) (err error) {
 	if err := seedbed.CheckBootFrom(p.BootFrom); err != nil {
 		return at(err)
 	}
+	if p.PlacementGroup != "" {
+		if err := seedbed.CheckName("placement group", p.PlacementGroup); err != nil {
+			return at(err)
+		}
+	}
 	for field, text := range p.Expressions {
 		if err := plainText("expression of "+sqldb.Clean(field, 80), text, maxExpressionText); err != nil {
 			return at(err)
@@ -147,6 +152,12 @@ func profileNames(ctx context.Context, tx *sqldb.Tx, p *seedbed.Profile) error {
 	if err != nil {
 		return err
 	}
+	if p.PlacementGroup != "" {
+		_, err := LockPlacementGroup(ctx, tx, seedbed.Qualified(project, p.PlacementGroup))
+		if err != nil {
+			return sqldb.Within(place, err)
+		}
+	}
 	for _, ref := range []struct {
 		kind seedbed.PublishedKind
 		name *string
@@ -219,6 +230,18 @@ func LockSecurityGroup(ctx context.Context, tx *sqldb.Tx, name string) (bool, er
 	found, err := sqldb.LockOne(ctx, tx, sqldb.Value[string], nil,
 		`UPDATE security_group SET name = name WHERE name = $1 RETURNING name`, name)
 	return found != "", err
+}
+
+// LockPlacementGroup returns the policy of a placement group, and locks its row, so that it is not removed before the transaction ends, and
+// that no other transaction puts an instance into it. It returns ErrInvalid if there is none of that qualified name.
+func LockPlacementGroup(ctx context.Context, tx *sqldb.Tx, name string) (seedbed.PlacementPolicy, error) {
+	return sqldb.LockOne(ctx, tx, sqldb.Value[seedbed.PlacementPolicy], NoPlacementGroup(seedbed.ErrInvalid, name),
+		`UPDATE placement_group SET name = name WHERE name = $1 RETURNING policy`, name)
+}
+
+// NoPlacementGroup returns the error for a placement group that does not exist.
+func NoPlacementGroup(kind error, name string) error {
+	return seedbed.Errorf(kind, "placement group %q does not exist", sqldb.Clean(name, 80))
 }
 
 // noPart returns the error for an object that a profile names. One that does not exist, or that is not

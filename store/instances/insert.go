@@ -52,7 +52,8 @@ func (s *Store) Insert(ctx context.Context, b *groupcommit.Batch, job seedbed.Jo
 		sqldb.Blob(i.VendorData), string(source), sqldb.AsJSON(i.Metadata),
 		sqldb.AsJSON(sqldb.OrEmptyMap(i.Tags)), sqldb.AsJSON(i.Spot), i.Password,
 		sqldb.Flag(i.Protected), string(follow), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Token,
-		expires, atExpiry, i.Notes, sqldb.Null(i.CDROM), sqldb.AsJSON(sqldb.OrEmpty(i.Pending)), 1, made, made, hook)
+		expires, atExpiry, i.Notes, sqldb.Null(i.CDROM), sqldb.AsJSON(sqldb.OrEmpty(i.Pending)),
+		sqldb.Null(i.PlacementGroup), 1, made, made, hook)
 	if err := ask(b, i.NICs); err != nil { // before any is chosen
 		return err
 	}

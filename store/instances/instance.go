@@ -15,7 +15,7 @@ import (
 const (
 	newInstanceColumns = `id, project, name, profile, image, node, state, vcpus, memory, ready, held, user_data, ssh_keys, ` +
 		`report_token, vendor_data, datasource, metadata, tags, spot, password, protected, follow, source, params, ` +
-		`system, token, expires, at_expiry, notes, cdrom, pending, revision, created, changed`
+		`system, token, expires, at_expiry, notes, cdrom, pending, placement_group, revision, created, changed`
 	instanceColumns = newInstanceColumns + `, fetched, reported, host_key, gone_since, target, home, ` +
 		`(SELECT number FROM project WHERE project.name = instance.project)`
 	nicColumns    = `instance, idx, mac, network, addr, security_groups, bandwidth_in, bandwidth_out, state, added`
@@ -28,16 +28,16 @@ const FullName = `CASE instance.project WHEN '` + seedbed.DefaultProject +
 
 func scanInstance(r sqldb.Row) (i seedbed.Instance, err error) {
 	var expiry seedbed.Expiry
-	var cdrom sql.NullString
+	var cdrom, group sql.NullString
 	err = r.Scan(&i.ID, &i.Project, &i.Name, &i.Profile, &i.Image, &i.Node, &i.State, &i.VCPUs, &i.Memory,
 		&i.Ready, &i.Held, sqldb.ToBlob(&i.UserData), sqldb.ToJSON(&i.SSHKeys),
 		&i.ReportToken, sqldb.ToBlob(&i.VendorData), &i.Datasource, sqldb.ToJSON(&i.Metadata),
 		sqldb.ToJSON(&i.Tags), sqldb.ToJSON(&i.Spot), &i.Password,
 		&i.Protected, &i.Follow, &i.Source, sqldb.ToParams(&i.Params), sqldb.ToJSON(&i.System), &i.Token,
-		sqldb.ToTime(&expiry.Time), &expiry.Action, &i.Notes, &cdrom, sqldb.ToJSON(&i.Pending), &i.Revision,
+		sqldb.ToTime(&expiry.Time), &expiry.Action, &i.Notes, &cdrom, sqldb.ToJSON(&i.Pending), &group, &i.Revision,
 		sqldb.ToTime(&i.Created), sqldb.ToTime(&i.Changed), sqldb.ToTime(&i.Fetched), sqldb.ToTime(&i.Reported), &i.HostKey,
 		sqldb.ToTime(&i.GoneSince), &i.Target, &i.Home, &i.Account)
-	i.NICs, i.Volumes, i.CDROM = []seedbed.NIC{}, []seedbed.Volume{}, cdrom.String
+	i.NICs, i.Volumes, i.CDROM, i.PlacementGroup = []seedbed.NIC{}, []seedbed.Volume{}, cdrom.String, group.String
 	if len(i.Pending) == 0 {
 		i.Pending = nil
 	}
@@ -258,6 +258,7 @@ func Delete(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
 // SetHardware writes what a job changes of an instance's hardware.
 func SetHardware(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 	return sqldb.Exec(ctx, tx,
-		`UPDATE instance SET system = $1, cdrom = $2, pending = $3, revision = revision + 1, changed = $4 WHERE id = $5`,
-		sqldb.AsJSON(i.System), sqldb.Null(i.CDROM), sqldb.AsJSON(sqldb.OrEmpty(i.Pending)), sqldb.Micros(sqldb.Now()), i.ID)
+		`UPDATE instance SET system = $1, cdrom = $2, pending = $3, placement_group = $4, revision = revision + 1, changed = $5 WHERE id = $6`,
+		sqldb.AsJSON(i.System), sqldb.Null(i.CDROM), sqldb.AsJSON(sqldb.OrEmpty(i.Pending)), sqldb.Null(i.PlacementGroup),
+		sqldb.Micros(sqldb.Now()), i.ID)
 }

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -207,4 +208,119 @@ func testListAfterForgotten(b *bench) {
 	if got := b.jobsOf(seedbed.JobQuery{Scope: seedbed.AllProjects(), After: after}); len(got) != 1 {
 		b.Errorf("jobs %v: want the one that is older", got)
 	}
+}
+
+var placementGroupCases = map[string]func(*bench){
+	"groups":   testPlacementGroups,
+	"policies": testPlacementPolicies,
+}
+
+func testPlacementGroups(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.equal(len(get(b.PlacementGroups(ctx))(b)), 0)
+	web := get(b.CreatePlacementGroup(ctx, seedbed.PlacementGroup{Name: "web", Policy: seedbed.AntiAffinity, Description: "apart"}))(b)
+	b.equal(web.Instances, []string{})
+	_, err := b.CreatePlacementGroup(ctx, web)
+	b.want(err, seedbed.ErrExists, `placement group "web" exists already`)
+	for text, g := range map[string]seedbed.PlacementGroup{
+		"expected affinity, anti-affinity, soft-affinity, soft-anti-affinity": {Name: "a", Policy: "near"},
+		"is not usable": {Name: "a b", Policy: seedbed.Affinity},
+		"one line":      {Name: "a", Policy: seedbed.Affinity, Description: "a\nb"},
+	} {
+		_, err := b.CreatePlacementGroup(ctx, g)
+		b.want(err, seedbed.ErrInvalid, text)
+	}
+	_, err = b.CreatePlacementGroup(ctx, seedbed.PlacementGroup{Name: "none/web", Policy: seedbed.Affinity})
+	b.want(err, seedbed.ErrInvalid, `project "none" does not exist`)
+	_, err = b.PlacementGroup(ctx, "none")
+	b.want(err, seedbed.ErrNotFound, `placement group "none" does not exist`)
+
+	profile := webProfile()
+	profile.PlacementGroup = "none"
+	_, err = b.CreateProfile(ctx, profile)
+	b.want(err, seedbed.ErrInvalid, `placement group "none" does not exist`)
+	profile.PlacementGroup = "web"
+	b.equal(get(b.CreateProfile(ctx, profile))(b).PlacementGroup, "web")
+	b.want(b.DeletePlacementGroup(ctx, "web"), seedbed.ErrInUse, `placement group "web" is used by profile web: change these first`)
+	b.must(b.DeleteProfile(ctx, "web"))
+
+	a := createOf("web1")
+	a.Instance.PlacementGroup = "web"
+	get(b.Accept(ctx, a))(b)
+	b.want(b.DeletePlacementGroup(ctx, "web"), seedbed.ErrInUse, `is used by instance web1`)
+	b.equal(get(b.PlacementGroup(ctx, "web"))(b).Instances, []string{"web1"})
+	b.equal(get(b.PlacementGroups(ctx))(b)[0].Instances, []string{"web1"})
+	b.equal(get(b.GroupMembers(ctx))(b), []seedbed.GroupMember{{Group: "web", Instance: a.Instance.ID, Node: a.Instance.Node}})
+	b.end(seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
+
+	// A change to another group, which is not removed before the job has ended.
+	get(b.CreatePlacementGroup(ctx, seedbed.PlacementGroup{Name: "db", Policy: seedbed.Affinity}))(b)
+	set := setOf(*a.Instance, seedbed.HardwareChange{Group: new("db")})
+	get(b.Accept(ctx, set))(b)
+	b.want(b.DeletePlacementGroup(ctx, "db"), seedbed.ErrInUse, "a change of the placement group of instance web1")
+	j := b.claim()
+	var spec seedbed.HardwareJob
+	b.must(json.Unmarshal(j.Spec, &spec))
+	b.equal(spec.Changed, []string{"placement_group"})
+	b.must(b.SetHardware(ctx, j.Ref(), *spec.To, nil))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	b.equal(get(b.Instance(ctx, a.Instance.ID))(b).PlacementGroup, "db")
+	b.must(b.DeletePlacementGroup(ctx, "web", func(g seedbed.PlacementGroup) error {
+		b.equal(g, web)
+		return nil
+	}))
+	b.want(b.DeletePlacementGroup(ctx, "web"), seedbed.ErrNotFound)
+}
+
+func testPlacementPolicies(b *bench) {
+	ctx := context.Background()
+	b.world()
+	for _, n := range []string{"node2", "node3"} {
+		get(b.AddNode(ctx, seedbed.Node{Name: n, Worker: "https://" + n + ".example:7375"}))(b)
+	}
+	for _, policy := range seedbed.PlacementPolicies() {
+		get(b.CreatePlacementGroup(ctx, seedbed.PlacementGroup{Name: string(policy), Policy: policy}))(b)
+	}
+	first := map[seedbed.PlacementPolicy]seedbed.Instance{}
+	on := func(policy seedbed.PlacementPolicy, name, node string) (seedbed.Acceptance, error) {
+		a := createOf(name)
+		a.Instance.PlacementGroup, a.Instance.Node = string(policy), node
+		_, err := b.Accept(ctx, a)
+		return a, err
+	}
+	for _, policy := range seedbed.PlacementPolicies() {
+		a, err := on(policy, string(policy)+"-1", "node3")
+		b.must(err)
+		b.end(seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
+		first[policy] = *a.Instance
+	}
+	for _, test := range []struct {
+		policy   seedbed.PlacementPolicy
+		node     string
+		accepted bool
+	}{
+		{seedbed.Affinity, "node2", false}, {seedbed.Affinity, "node3", true}, {seedbed.AntiAffinity, "node3", false},
+		{seedbed.AntiAffinity, "node2", true}, {seedbed.SoftAffinity, "node2", true}, {seedbed.SoftAntiAffinity, "node3", true},
+	} {
+		_, err := on(test.policy, string(test.policy)+"-2", test.node)
+		if !test.accepted {
+			b.want(err, seedbed.ErrConflict, "placement group \""+string(test.policy))
+			continue
+		}
+		b.must(err)
+		b.end(seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
+	}
+	goes := func(i seedbed.Instance) error {
+		_, err := b.Accept(ctx, migrateOf(i, seedbed.InstanceRunning))
+		return err
+	}
+	b.want(goes(first[seedbed.AntiAffinity]), seedbed.ErrConflict, "has another instance on that node now")
+	b.want(goes(first[seedbed.Affinity]), seedbed.ErrConflict, "has its instances on another node")
+	// Those with affinity follow each other from a node that is cordoned.
+	get(b.ChangeNode(ctx, "node3", func(n *seedbed.Node) error {
+		n.Cordoned = true
+		return nil
+	}))(b)
+	b.must(goes(first[seedbed.Affinity]))
 }

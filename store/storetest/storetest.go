@@ -65,6 +65,7 @@ func Run(t *testing.T, open func(t *testing.T) *store.DB) {
 		{"provisioner", provisionerCases},
 		{"ova", ovaCases},
 		{"listing", listingCases},
+		{"placement group", placementGroupCases},
 		{"takeover", catalogueTakeoverCases},
 		{"native", nativeCases},
 		{"node", nodeCases},

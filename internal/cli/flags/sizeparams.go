@@ -20,6 +20,7 @@ type sized struct {
 	Firmware string `json:"firmware"`
 	Restart  string `json:"restart"`
 	Priority int    `json:"restart_priority"`
+	Group    string `json:"placement_group"`
 }
 
 // SizeParams are the flags that set these parameters instead of --param.
@@ -42,6 +43,8 @@ func (s *SizeParams) Add(a *cli.App, c *cobra.Command) {
 		cli.Flag{Field: "tpm", Usage: "give it a virtual TPM 2.0"},
 		cli.Flag{Field: "restart", Usage: "`WHEN` to start it on another node: always if its own is fenced, or never (default)"},
 		cli.Flag{Field: "restart_priority", Usage: "`NUMBER` by which instances of a fenced node are started, the highest first (default 0)"},
+		cli.Flag{Field: "placement_group", Names: cli.PlacementGroups,
+			Usage: "placement `GROUP` that it is in (default: the profile's, or none)"},
 		cli.Flag{
 			Field: "ssh_keys", Name: "ssh-key", Each: true,
 			ParseAll: func(texts []string) (any, error) { return SSHKeys(texts) },

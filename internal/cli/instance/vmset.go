@@ -21,9 +21,10 @@ func vmSet(a *cli.App) *cobra.Command {
 		w      cli.WaitFlags
 	)
 	c := &cobra.Command{
-		Use: "set VM", Short: "Change what an instance boots from, its console, its screen or its restart",
+		Use: "set VM", Short: "Change what an instance boots from, its console, its screen, its restart or its placement",
 		Long: `Change what an instance boots from, whether it has a serial console and a screen, and
-whether it starts with its node, or on another one if its own is fenced. The guest of a
+whether it starts with its node, or on another one if its own is fenced, and in which
+placement group it is. The guest of a
 running instance gets a change of what it boots from, of its console and of its screen
 when it is started again, as by seedbed vm reboot. Until then, seedbed vm show has it as
 pending. A rebuild by the same profile keeps what was set. Other commands change the
@@ -32,7 +33,7 @@ rest: vm resize, vm cdrom, vm nic, volume attach, vm options, vm tag.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if change == (seedbed.HardwareChange{}) {
 				return cli.Usagef("set %s: what is to change is missing: give --boot, --serial, --vnc, --vnc-bind, "+
-					"--autostart, --restart or --restart-priority", args[0])
+					"--autostart, --restart, --restart-priority or --placement-group", args[0])
 			}
 			return changeHardware(ctx, a, api, &w, args[0], change, dry)
 		}),
@@ -47,6 +48,8 @@ rest: vm resize, vm cdrom, vm nic, volume attach, vm options, vm tag.`,
 		cli.Flag{Field: "autostart", Usage: "start it with its node; --autostart=false does not"},
 		cli.Flag{Field: "restart", Usage: "`WHEN` to start it on another node: always if its own is fenced, or never"},
 		cli.Flag{Field: "restart_priority", Usage: "`NUMBER` by which instances of a fenced node are started, the highest first"},
+		cli.Flag{Field: "placement_group", Names: cli.PlacementGroups,
+			Usage: "placement `GROUP` that it is to be in; an empty one takes it out of its own"},
 	)
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would change and when, and what prevents it")
 	w.AddJob(a, c)

@@ -124,7 +124,7 @@ func profilePairs(a *cli.App, p seedbed.Profile) [][2]string {
 		{"script", p.Script}, {"script arguments", strings.Join(p.Arguments, "\n")}, {"ova", p.OVA},
 		{"expressions", flags.TagLine(p.Expressions)}, {"params", paramLines(p.Params)},
 		{"userdata document", p.Document}, {"userdata", string(p.Follow)},
-		{"boot from", p.BootFrom},
+		{"boot from", p.BootFrom}, {"placement group", p.PlacementGroup},
 		{"protected", cli.YesOnly(p.Protected)}, {"hold", cli.YesOnly(p.Hold)}, {"ready", string(p.Ready)}, {"on failure", p.OnFailure.String()},
 		{"ssh keys", strings.Join(p.SSHKeys, "\n")}, {"user-data", strings.TrimRight(string(p.UserData), "\n")},
 		{"vendor-data", strings.TrimRight(string(p.VendorData), "\n")}, {"vendor-data in user-data", cli.YesOnly(p.VendorDataInUserData)},

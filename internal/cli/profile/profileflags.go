@@ -53,6 +53,7 @@ func (f *profileFlags) add(a *cli.App, c *cobra.Command, p *seedbed.Profile) {
 		},
 		cli.Flag{Field: "boot_from", Name: "boot", Usage: "`SOURCE` that instances boot from: disk (default), or network, by the first NIC, " +
 			"or cdrom, and then the disk"},
+		cli.Flag{Field: "placement_group", Names: cli.PlacementGroups, Usage: "placement `GROUP` that instances are in; an empty one for none"},
 		cli.Flag{Field: "protected", Name: "protect", Usage: "protect instances when they are created"},
 		cli.Flag{Field: "hold", Usage: "define instances without starting them"},
 		cli.Flag{

@@ -1,0 +1,14 @@
+-- Placement groups, and the memory of instances that are started elsewhere when their node is lost.
+
+-- +goose Up
+CREATE TABLE placement_group (
+    name        text COLLATE "C" NOT NULL PRIMARY KEY, -- qualified
+    policy      text COLLATE "C" NOT NULL,
+    description text COLLATE "C" NOT NULL,
+    created     bigint NOT NULL
+);
+ALTER TABLE instance ADD COLUMN placement_group text COLLATE "C" REFERENCES placement_group (name);
+CREATE INDEX instance_placement_group ON instance (placement_group) WHERE placement_group IS NOT NULL;
+ALTER TABLE profile ADD COLUMN placement_group text COLLATE "C" NOT NULL DEFAULT ''; -- without the project
+
+UPDATE version SET schema = 57, min_program = 57;

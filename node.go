@@ -251,6 +251,8 @@ type NodeUse struct {
 	// The node's report does not include them yet.
 	ComingVCPUs  int   `json:"coming_vcpus"`
 	ComingMemory Bytes `json:"coming_memory"`
+	// Restarts is the memory of those that are started on other nodes once the node was fenced.
+	Restarts Bytes `json:"restarts"`
 }
 
 // PoolUse is what the volumes of a node's instances may grow to in a pool.

@@ -251,11 +251,12 @@ func remake(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 		UPDATE instance SET profile = $1, image = $2, vcpus = $3, memory = $4, ready = $5,
 			user_data = $6, vendor_data = $7, ssh_keys = $8, report_token = $9,
 			datasource = $10, metadata = $11, fetched = $12, reported = $13, revision = revision + 1, changed = $14,
-			follow = $16, source = $17, params = $18, system = $19, password = $20, host_key = $21 WHERE id = $15`,
+			follow = $16, source = $17, params = $18, system = $19, password = $20, host_key = $21, restarts = $22 WHERE id = $15`,
 		i.Profile, i.Image, i.VCPUs, i.Memory, i.Ready,
 		sqldb.Blob(i.UserData), sqldb.Blob(i.VendorData), sqldb.AsJSON(sqldb.OrEmpty(i.SSHKeys)), i.ReportToken,
 		i.Datasource, sqldb.AsJSON(i.Metadata), sqldb.Micros(i.Fetched), sqldb.Micros(i.Reported), sqldb.Micros(sqldb.Now()), i.ID,
-		cmp.Or(i.Follow, seedbed.FollowPinned), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Password, i.HostKey)
+		cmp.Or(i.Follow, seedbed.FollowPinned), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Password, i.HostKey,
+		instances.Restarts(i))
 	if err == nil && n == 0 {
 		err = seedbed.Errorf(seedbed.ErrConflict, "instance %s does not exist any more", i.ID)
 	}

@@ -40,7 +40,7 @@ func openServing(ctx context.Context, db *store.DB, c config.Config) (intake.Ser
 		s.Pools = append(s.Pools, p.Name)
 	}
 	s.Placement = placement.Config{Selector: c.Placement.Selector, MemoryOvercommit: c.Placement.MemoryOvercommit.Bound(),
-		VCPUOvercommit: c.Placement.VCPUOvercommit.Bound()}
+		VCPUOvercommit: c.Placement.VCPUOvercommit.Bound(), TolerateFailures: c.Placement.TolerateFailures}
 	if !c.Hypervisor {
 		s.Node = ""
 	}

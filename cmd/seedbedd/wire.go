@@ -24,6 +24,7 @@ import (
 	"seedbed/provision/failover"
 	"seedbed/provision/fleet"
 	"seedbed/provision/intake"
+	"seedbed/provision/placement"
 	"seedbed/provision/record"
 	"seedbed/store"
 	"seedbed/webhook"
@@ -180,7 +181,7 @@ func (p *parts) openAPI(token []byte, listener *tls.Config) *api.Server {
 	metrics := run.NewRegistry()
 	metrics.MustRegister(p.outbox, record.NewNodeMetrics(db), p.hooks)
 	checks := []func(context.Context) []seedbed.Check{db.Check, p.workers.Health, guestPlaneChecks(db, p.workers.Nodes, c.Node),
-		strayChecks(db.Strays), reachChecks(db.Networks, db.Nodes),
+		strayChecks(db.Strays), reachChecks(db.Networks, db.Nodes), placement.Check(db, p.serving.Placement),
 		consentChecks(db.Scripts, db.Nodes), p.coordination.Check, p.outbox.Check, webhook.CheckClock}
 	if p.identity != nil {
 		checks = append(checks, p.identity.Checks)

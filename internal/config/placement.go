@@ -15,6 +15,8 @@ type Placement struct {
 	// multiples of the node's memory and CPUs.
 	MemoryOvercommit Overcommit `yaml:"memory_overcommit"`
 	VCPUOvercommit   Overcommit `yaml:"vcpu_overcommit"`
+	// TolerateFailures is how many nodes may be lost at a time without that memory lacks for the instances that are started elsewhere.
+	TolerateFailures int `yaml:"tolerate_failures"`
 }
 
 // Overcommit is a multiple of what a node has, or Unlimited. Zero is an earlier release's way to
@@ -59,10 +61,13 @@ const (
 	// mostOvercommit is more than any node can sustain.
 	mostOvercommit   = 1000
 	overcommitValues = "unlimited, or 0.1 to 1000"
+	mostFailures     = 100
 )
 
 func (k *checker) placement(p Placement) {
 	k.oneOf("placement.selector", p.Selector, seedbed.NodeSelectors()...)
+	k.need(p.TolerateFailures >= 0 && p.TolerateFailures <= mostFailures, "placement.tolerate_failures", p.TolerateFailures,
+		fmt.Sprintf("0 to %d", mostFailures))
 }
 
 // Warnings returns what is accepted in the configuration, but should be written in another way.

@@ -10,9 +10,13 @@ func TestPlacement(t *testing.T) {
 	if p := Default().Placement; p != (Placement{Selector: "mem", MemoryOvercommit: 1, VCPUOvercommit: Unlimited}) {
 		t.Errorf("default %+v", p)
 	}
-	c, err := Parse("f.yaml", []byte("placement: {selector: vms, memory_overcommit: 1.5, vcpu_overcommit: 4}\n"))
-	if err != nil || c.Placement != (Placement{"vms", 1.5, 4}) {
+	c, err := Parse("f.yaml", []byte("placement: {selector: vms, memory_overcommit: 1.5, vcpu_overcommit: 4, tolerate_failures: 2}\n"))
+	if err != nil || c.Placement != (Placement{Selector: "vms", MemoryOvercommit: 1.5, VCPUOvercommit: 4, TolerateFailures: 2}) {
 		t.Errorf("%+v, %v", c.Placement, err)
+	}
+	_, err = Parse("f.yaml", []byte("placement: {tolerate_failures: -1}\n"))
+	if err == nil || !strings.Contains(err.Error(), "placement.tolerate_failures") {
+		t.Errorf("a negative number of failures: %v", err)
 	}
 	for text, want := range map[string]struct {
 		value    Overcommit

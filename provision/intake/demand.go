@@ -16,7 +16,8 @@ import (
 // has none yet, so they are those of its storage template. An image in known is not read again.
 func (in *Intake) demands(ctx context.Context, inst seedbed.Instance, system *seedbed.SystemTemplate, volumes []seedbed.Volume, node string,
 	known ...seedbed.Image) (placement.Demand, error) {
-	w := placement.Demand{Name: inst.Name, Node: node, VCPUs: inst.VCPUs, Memory: inst.Memory, Images: known}
+	w := placement.Demand{Name: inst.Name, Node: node, VCPUs: inst.VCPUs, Memory: inst.Memory, Images: known,
+		Restarts: inst.System.Restart == seedbed.RestartAlways}
 	if err := in.together(ctx, inst, &w); err != nil {
 		return w, err
 	}

@@ -88,6 +88,10 @@ func (in *Intake) changed(ctx context.Context, name seedbed.InstanceName, change
 	if err == nil {
 		err = inst.CheckHardware(to)
 	}
+	if err == nil && to.Restart == seedbed.RestartAlways && inst.System.Restart == "" {
+		need := placement.Demand{Name: inst.Name, VCPUs: inst.VCPUs, Memory: inst.Memory, Restarts: true}
+		err = unplaced(ctx, in.placer.Fits(ctx, inst.Node, need, useOf(inst)))
+	}
 	if err == nil && to.Group != inst.PlacementGroup {
 		err = in.joinable(ctx, inst, to.Group)
 	}

@@ -107,7 +107,7 @@ func (in *Intake) rebuilt(ctx context.Context, req seedbed.Request, job seedbed.
 	needs, err := in.demands(ctx, now, m.parts.System, disks, "")
 	if err == nil {
 		needs.VCPUs, needs.Memory = s.vcpus, s.memory
-		err = unplaced(ctx, in.placer.Fits(ctx, now.Node, needs, seedbed.NodeUse{VCPUs: now.VCPUs, Memory: now.Memory}))
+		err = unplaced(ctx, in.placer.Fits(ctx, now.Node, needs, useOf(now)))
 	}
 	if err != nil {
 		return made, err

@@ -47,9 +47,19 @@ func (in *Intake) resized(ctx context.Context, name seedbed.InstanceName,
 	if err := record.CheckMachine(ctx, in.store, inst); err != nil {
 		return inst, spec, err
 	}
-	more := placement.Demand{Name: inst.Name, VCPUs: cmp.Or(spec.VCPUs, inst.VCPUs), Memory: cmp.Or(spec.Memory, inst.Memory)}
-	err = in.placer.Fits(ctx, inst.Node, more, seedbed.NodeUse{VCPUs: inst.VCPUs, Memory: inst.Memory})
+	more := placement.Demand{Name: inst.Name, VCPUs: cmp.Or(spec.VCPUs, inst.VCPUs), Memory: cmp.Or(spec.Memory, inst.Memory),
+		Restarts: inst.System.Restart == seedbed.RestartAlways}
+	err = in.placer.Fits(ctx, inst.Node, more, useOf(inst))
 	return inst, spec, unplaced(ctx, err)
+}
+
+// useOf returns what an instance uses of its node.
+func useOf(inst seedbed.Instance) seedbed.NodeUse {
+	u := seedbed.NodeUse{VCPUs: inst.VCPUs, Memory: inst.Memory}
+	if inst.System.Restart == seedbed.RestartAlways {
+		u.Restarts = inst.Memory
+	}
+	return u
 }
 
 // growth returns by how much the volumes of an instance grow in each pool.

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"seedbed"
 )
 
 // refusal returns why a node cannot take the instance, or "". passing reports whether that may
 // change without a change of the request or of the catalogue.
-func (p snapshot) refusal(n seedbed.Node, w Demand, conf Config) (why string, passing bool) {
+func (p snapshot) refusal(n seedbed.Node, w Demand, conf Config, now time.Time) (why string, passing bool) {
 	if w.Node != "" && n.Name != w.Node {
 		return "node " + w.Node + " was asked for", false
 	}
@@ -35,6 +36,11 @@ func (p snapshot) refusal(n seedbed.Node, w Demand, conf Config) (why string, pa
 	}
 	if why := p.over(n, w, seedbed.NodeUse{}, conf); why != "" {
 		return why, true
+	}
+	if w.From == "" { // what moves needs no more than before
+		if why := p.unreserved(n.Name, w, seedbed.NodeUse{}, conf, now); why != "" {
+			return why, true
+		}
 	}
 	return "", false
 }

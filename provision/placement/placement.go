@@ -19,6 +19,9 @@ type Config struct {
 	// MemoryOvercommit and VCPUOvercommit bound what the instances of a node may have together, as
 	// multiples of its memory and of its CPUs; 0 means no bound.
 	MemoryOvercommit, VCPUOvercommit float64
+	// TolerateFailures is how many nodes may be lost at a time so that the others have the memory for the instances that are started
+	// there; 0 means that this is not looked at.
+	TolerateFailures int
 }
 
 // Demand is what an instance needs of a node.
@@ -43,6 +46,8 @@ type Demand struct {
 	ID     seedbed.InstanceID
 	Group  string
 	Policy seedbed.PlacementPolicy
+	// Restarts is true if it is started on another node once its own was fenced.
+	Restarts bool
 }
 
 // candidate is a node as judged for one instance.
@@ -65,7 +70,7 @@ func (p snapshot) weigh(w Demand, conf Config, now time.Time) []candidate {
 	selector := conf.selector(w)
 	for _, n := range p.nodes {
 		c := candidate{node: n, away: n.Gone(now), weight: p.weight(n, selector), others: p.others(n.Name, w)}
-		c.refused, c.passing = p.refusal(n, w, conf)
+		c.refused, c.passing = p.refusal(n, w, conf, now)
 		all = append(all, c)
 	}
 	slices.SortFunc(all, func(a, b candidate) int {

@@ -104,6 +104,7 @@ func (p snapshot) add(r *Reservation, sign int) {
 	u, size := p.use[takes.Node], seedbed.Bytes(sign)
 	u.Instances, u.VCPUs, u.ComingVCPUs = u.Instances+sign, u.VCPUs+sign*takes.VCPUs, u.ComingVCPUs+sign*takes.VCPUs
 	u.Memory, u.ComingMemory = u.Memory+size*takes.Memory, u.ComingMemory+size*takes.Memory
+	u.Restarts += size * takes.Restarts
 	p.use[takes.Node] = u
 }
 
@@ -144,7 +145,7 @@ func (p *Placer) refresh(ctx context.Context, asked string) error {
 // counts reports whether the use of that many nodes matters: that of a single node only matters if
 // there is a bound.
 func (p *Placer) counts(nodes int) bool {
-	return nodes > 1 || p.conf.MemoryOvercommit != 0 || p.conf.VCPUOvercommit != 0
+	return nodes > 1 || p.conf.TolerateFailures != 0 || p.conf.MemoryOvercommit != 0 || p.conf.VCPUOvercommit != 0
 }
 
 // read reads the database.
@@ -191,7 +192,7 @@ func (p *Placer) Choose(ctx context.Context, w Demand) (*Reservation, error) {
 		return nil, none(w, all)
 	}
 	node := all[0].node.Name
-	s := &Reservation{Node: node, placer: p, takes: seedbed.NodeUse{Node: node, VCPUs: w.VCPUs, Memory: w.Memory}, sizes: w.Sizes,
+	s := &Reservation{Node: node, placer: p, takes: w.takes(node), sizes: w.Sizes,
 		id: w.ID, group: w.Group}
 	p.reservations[s] = true
 	p.snapshot.add(s, 1)
@@ -232,6 +233,9 @@ func (p *Placer) Fits(ctx context.Context, node string, w Demand, has seedbed.No
 	kind, why := seedbed.ErrInvalid, p.snapshot.unfit(p.snapshot.nodes[at], w)
 	if why == "" {
 		kind, why = seedbed.ErrFull, p.snapshot.over(p.snapshot.nodes[at], w, has, p.conf)
+	}
+	if why == "" {
+		why = p.snapshot.unreserved(node, w, has, p.conf, p.now())
 	}
 	if why != "" {
 		return seedbed.Errorf(kind, "node %q, on which %s runs, cannot run it with these resources: %s", node, w.subject(), why)

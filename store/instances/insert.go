@@ -13,7 +13,7 @@ import (
 // The tables that insertInstance adds rows to.
 var (
 	instanceTable = sqldb.Table{Rank: 1,
-		Into: `instance (` + newInstanceColumns + `, hook)`}
+		Into: `instance (` + newInstanceColumns + `, restarts, hook)`}
 	nicTable    = sqldb.Table{Rank: 2, Into: `nic (` + nicColumns + `)`}
 	volumeTable = sqldb.Table{Rank: 2, Into: `volume (` + volumeColumns + `)`}
 )
@@ -53,7 +53,7 @@ func (s *Store) Insert(ctx context.Context, b *groupcommit.Batch, job seedbed.Jo
 		sqldb.AsJSON(sqldb.OrEmptyMap(i.Tags)), sqldb.AsJSON(i.Spot), i.Password,
 		sqldb.Flag(i.Protected), string(follow), i.Source, sqldb.AsJSON(i.Params), sqldb.AsJSON(i.System), i.Token,
 		expires, atExpiry, i.Notes, sqldb.Null(i.CDROM), sqldb.AsJSON(sqldb.OrEmpty(i.Pending)),
-		sqldb.Null(i.PlacementGroup), 1, made, made, hook)
+		sqldb.Null(i.PlacementGroup), 1, made, made, Restarts(i), hook)
 	if err := ask(b, i.NICs); err != nil { // before any is chosen
 		return err
 	}

@@ -255,10 +255,14 @@ func Delete(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
 	return sqldb.Exec(ctx, tx, `DELETE FROM instance WHERE id = $1`, id)
 }
 
+// Restarts returns the value of the column restarts: whether the instance is started on another node once its own was fenced.
+func Restarts(i seedbed.Instance) int64 { return sqldb.Flag(i.System.Restart == seedbed.RestartAlways) }
+
 // SetHardware writes what a job changes of an instance's hardware.
 func SetHardware(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 	return sqldb.Exec(ctx, tx,
-		`UPDATE instance SET system = $1, cdrom = $2, pending = $3, placement_group = $4, revision = revision + 1, changed = $5 WHERE id = $6`,
+		`UPDATE instance SET system = $1, cdrom = $2, pending = $3, placement_group = $4, restarts = $5,
+			revision = revision + 1, changed = $6 WHERE id = $7`,
 		sqldb.AsJSON(i.System), sqldb.Null(i.CDROM), sqldb.AsJSON(sqldb.OrEmpty(i.Pending)), sqldb.Null(i.PlacementGroup),
-		sqldb.Micros(sqldb.Now()), i.ID)
+		Restarts(i), sqldb.Micros(sqldb.Now()), i.ID)
 }

@@ -22,16 +22,18 @@ func (s *Store) NodeUse(ctx context.Context) (all []seedbed.NodeUse, err error) 
 		// Use the time of the job, which has an index. The column of the instance is stored after
 		// its documents, which would all be read.
 		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (u seedbed.NodeUse, err error) {
-			err = r.Scan(&u.Node, &u.Instances, &u.Running, &u.VCPUs, &u.Memory, &u.ComingVCPUs, &u.ComingMemory)
+			err = r.Scan(&u.Node, &u.Instances, &u.Running, &u.VCPUs, &u.Memory, &u.ComingVCPUs, &u.ComingMemory, &u.Restarts)
 			return u, err
 		}, `
-			SELECT node, COUNT(*), SUM(running), CAST(SUM(vcpus) AS bigint), CAST(SUM(memory) AS bigint),
-				CAST(SUM(coming * vcpus) AS bigint), CAST(SUM(coming * memory) AS bigint)
-			FROM (SELECT node, vcpus, memory, CASE WHEN state = 'running' THEN 1 ELSE 0 END AS running,
+			SELECT node, CAST(SUM(one) AS bigint), SUM(running), CAST(SUM(vcpus) AS bigint), CAST(SUM(memory) AS bigint),
+				CAST(SUM(coming * vcpus) AS bigint), CAST(SUM(coming * memory) AS bigint),
+				CAST(SUM(restarts) AS bigint)
+			FROM (SELECT 1 AS one, node, vcpus, memory, CASE WHEN state = 'running' THEN 1 ELSE 0 END AS running,
 					CASE WHEN state = 'provisioning'
-						OR id IN (SELECT instance FROM job WHERE created >= $1 AND kind IN ('create', 'migrate')) THEN 1 ELSE 0 END AS coming
+						OR id IN (SELECT instance FROM job WHERE created >= $1 AND kind IN ('create', 'migrate')) THEN 1 ELSE 0 END AS coming, 0 AS restarts
 				FROM instance
-				UNION ALL SELECT target, vcpus, memory, 0, 1 FROM instance WHERE target <> '') AS one
+				UNION ALL SELECT 1, target, vcpus, memory, 0, 1, 0 FROM instance WHERE target <> ''
+				UNION ALL SELECT 0, node, 0, 0, 0, 0, memory FROM instance WHERE restarts = 1) AS one
 			GROUP BY node ORDER BY node`, sqldb.Micros(sqldb.Now().Add(-settling)))
 		return err
 	})

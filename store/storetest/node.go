@@ -355,11 +355,13 @@ func testNodeUse(b *bench) {
 	made("web3", time.Now().Add(-time.Hour), seedbed.InstanceStopped)
 	other := createOf("web4") // not made yet
 	other.Job.Created = time.Now().Add(-time.Hour)
+	other.Instance.System.Restart = seedbed.RestartAlways
 	other.Instance.Node, other.Instance.VCPUs, other.Instance.Memory = "node2", 5, 3*seedbed.GiB
 	get(b.Accept(ctx, other))(b)
 	b.equal(get(b.NodeUse(ctx))(b), []seedbed.NodeUse{
 		{Node: node, Instances: 3, Running: 2, VCPUs: 6, Memory: 3 * seedbed.GiB, ComingVCPUs: 2, ComingMemory: seedbed.GiB},
-		{Node: "node2", Instances: 1, VCPUs: 5, Memory: 3 * seedbed.GiB, ComingVCPUs: 5, ComingMemory: 3 * seedbed.GiB},
+		{Node: "node2", Instances: 1, VCPUs: 5, Memory: 3 * seedbed.GiB, ComingVCPUs: 5, ComingMemory: 3 * seedbed.GiB,
+			Restarts: 3 * seedbed.GiB},
 	})
 	size := other.Instance.Volumes[0].Size
 	b.equal(get(b.PoolUse(ctx))(b), []seedbed.PoolUse{

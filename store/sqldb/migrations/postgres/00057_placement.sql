@@ -10,5 +10,8 @@ CREATE TABLE placement_group (
 ALTER TABLE instance ADD COLUMN placement_group text COLLATE "C" REFERENCES placement_group (name);
 CREATE INDEX instance_placement_group ON instance (placement_group) WHERE placement_group IS NOT NULL;
 ALTER TABLE profile ADD COLUMN placement_group text COLLATE "C" NOT NULL DEFAULT ''; -- without the project
+ALTER TABLE instance ADD COLUMN restarts bigint NOT NULL DEFAULT 0; -- 1 if restart is always
+UPDATE instance SET restarts = 1 WHERE system LIKE '%"restart":"always"%';
+CREATE INDEX instance_restarts ON instance (node, memory) WHERE restarts = 1;
 
 UPDATE version SET schema = 57, min_program = 57;

@@ -96,6 +96,13 @@ func replace[T any](to, by *T) {
 	}
 }
 
+// BackupOwner says whose the backups of an instance are. A target is not asked: it may say anything.
+type BackupOwner struct {
+	Project string `json:"project"`
+	// Removed is when the instance was removed; zero while it exists.
+	Removed time.Time `json:"removed,omitzero"`
+}
+
 // Where returns where the target is, as text.
 func (t BackupTarget) Where() string {
 	if t.Path != "" {
@@ -273,10 +280,16 @@ func BackupSnapshot(target string, backup BackupID) string {
 	return "backup-" + target + "-" + string(backup)
 }
 
-// backupID is the form of the IDs of BackupIDOf.
-var backupID = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}$`)
+// AttachedBackupSnapshot is BackupSnapshot for a volume that is attached, as that disk of the backup. The disk is in the name because the
+// volume may be another one in the next backup.
+func AttachedBackupSnapshot(target string, backup BackupID, disk int) string {
+	return BackupSnapshot(target, backup) + "-" + strconv.Itoa(disk)
+}
 
-// IsBackupSnapshot reports whether a snapshot has a name of BackupSnapshot for a backup in that target.
+// backupID is the form of the IDs of BackupIDOf, and of what follows the target in a name of AttachedBackupSnapshot.
+var backupID = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}(-[0-9]{1,2})?$`)
+
+// IsBackupSnapshot reports whether a snapshot has a name of BackupSnapshot or AttachedBackupSnapshot for a backup in that target.
 func IsBackupSnapshot(target, name string) bool {
 	id, ok := strings.CutPrefix(name, BackupSnapshot(target, ""))
 	return ok && backupID.MatchString(id)
@@ -289,6 +302,8 @@ type BackupJob struct {
 	Backup BackupID `json:"backup"`
 	// Full reads the volumes as a whole, whatever has changed.
 	Full bool `json:"full,omitempty"`
+	// Exclude are the names of attached volumes that are left out.
+	Exclude []string `json:"exclude,omitempty"`
 }
 
 // BackupWork is the input of a job that verifies or removes backups.
@@ -316,34 +331,6 @@ type BackupRestoreRequest struct {
 	Off bool `json:"off,omitempty"`
 	// Node is the node for it; empty leaves the choice to the placement.
 	Node string `json:"node,omitempty"`
-}
-
-// BackupConfig is the configuration of an instance in the manifest of its backup, as far as another instance can have it.
-type BackupConfig struct {
-	VCPUs      int               `json:"vcpus"`
-	Memory     Bytes             `json:"memory"`
-	System     System            `json:"system"`
-	Profile    string            `json:"profile,omitempty"`
-	Image      string            `json:"image,omitempty"`
-	Datasource Datasource        `json:"datasource"`
-	Metadata   MetadataOptions   `json:"metadata"`
-	UserData   []byte            `json:"user_data,omitempty"`
-	VendorData []byte            `json:"vendor_data,omitempty"`
-	SSHKeys    []string          `json:"ssh_keys,omitempty"`
-	Tags       map[string]string `json:"tags,omitempty"`
-	Notes      string            `json:"notes,omitempty"`
-	NICs       []NIC             `json:"nics"`
-	// Volumes are its disks, in the order of those of the backup.
-	Volumes []Volume `json:"volumes"`
-}
-
-// BackupConfigOf returns the configuration of an instance that firmware starts.
-func BackupConfigOf(i Instance, firmware Firmware) BackupConfig {
-	c := BackupConfig{VCPUs: i.VCPUs, Memory: i.Memory, System: i.System, Profile: i.Profile, Image: i.Image, Datasource: i.Datasource,
-		Metadata: i.Metadata, UserData: i.UserData, VendorData: i.VendorData, SSHKeys: i.SSHKeys, Tags: i.Tags, Notes: i.Notes,
-		NICs: i.NICs, Volumes: i.Volumes}
-	c.System.Firmware = firmware
-	return c
 }
 
 // BackupSchedule says when backups of instances are made by themselves.

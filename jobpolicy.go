@@ -205,3 +205,44 @@ func (o JobOptions) Over(below JobOptions) JobOptions {
 	}
 	return below
 }
+
+// SnapshotJob is the input of the jobs that make and remove snapshots.
+type SnapshotJob struct {
+	Name   string `json:"name"`
+	Freeze Freeze `json:"freeze,omitempty"`
+}
+
+// SnapshotRestore is the input of a job that restores a snapshot. It is one of a SnapshotJob as well.
+type SnapshotRestore struct {
+	PowerSpec
+	Name string `json:"name"`
+}
+
+// Freeze says whether a running guest's file systems are frozen by its agent while snapshots of its disks are taken.
+type Freeze string
+
+// The choices of Freeze. The zero value is FreezeAuto.
+const (
+	FreezeAuto   Freeze = "auto"   // if an agent answers
+	FreezeAlways Freeze = "always" // or the snapshot fails
+	FreezeNever  Freeze = "never"
+)
+
+// Check returns ErrInvalid for a value that is none of these.
+func (f Freeze) Check() error {
+	switch f {
+	case "", FreezeAuto, FreezeAlways, FreezeNever:
+		return nil
+	}
+	return Errorf(ErrInvalid, "freeze %q: expected auto, always or never", Clip(string(f)))
+}
+
+// Consistency is in which state a guest was when a snapshot of its disks was taken.
+type Consistency string
+
+// The values of Consistency.
+const (
+	ConsistencyOff    Consistency = "off"    // it was off
+	ConsistencyFrozen Consistency = "frozen" // it ran, and its agent had frozen its file systems
+	ConsistencyCrash  Consistency = "crash"  // it ran: the disks are as after a power cut
+)

@@ -16,6 +16,8 @@ type SnapshotSpec struct {
 	Volume   string     `json:"volume"`
 	Instance InstanceID `json:"instance"` // that the volume belongs to
 	Name     string     `json:"name"`     // valid for CheckName
+	// Consistency is recorded with a snapshot that is taken.
+	Consistency Consistency `json:"consistency,omitempty"`
 }
 
 // MaxSnapshots is how many snapshots a volume may have. Each takes room in the pool's record of the
@@ -29,17 +31,8 @@ type SnapshotInfo struct {
 	Created time.Time `json:"created"`
 	// Size is the size that the volume had; 0 for a snapshot that an older release took.
 	Size Bytes `json:"size,omitempty"`
-}
-
-// SnapshotJob is the input of the jobs that make and remove snapshots.
-type SnapshotJob struct {
-	Name string `json:"name"`
-}
-
-// SnapshotRestore is the input of a job that restores a snapshot. It is one of a SnapshotJob as well.
-type SnapshotRestore struct {
-	PowerSpec
-	Name string `json:"name"`
+	// Consistency is empty for a snapshot that an older release took.
+	Consistency Consistency `json:"consistency,omitempty"`
 }
 
 // TrashState is the state of a removed volume.
@@ -283,6 +276,34 @@ func (m BackupManifest) Check() error {
 		seen[d.Disk] = true
 	}
 	return nil
+}
+
+// BackupConfig is the configuration of an instance in the manifest of its backup, as far as another instance can have it.
+type BackupConfig struct {
+	VCPUs      int               `json:"vcpus"`
+	Memory     Bytes             `json:"memory"`
+	System     System            `json:"system"`
+	Profile    string            `json:"profile,omitempty"`
+	Image      string            `json:"image,omitempty"`
+	Datasource Datasource        `json:"datasource"`
+	Metadata   MetadataOptions   `json:"metadata"`
+	UserData   []byte            `json:"user_data,omitempty"`
+	VendorData []byte            `json:"vendor_data,omitempty"`
+	SSHKeys    []string          `json:"ssh_keys,omitempty"`
+	Tags       map[string]string `json:"tags,omitempty"`
+	Notes      string            `json:"notes,omitempty"`
+	NICs       []NIC             `json:"nics"`
+	// Volumes are its disks, in the order of those of the backup.
+	Volumes []Volume `json:"volumes"`
+}
+
+// BackupConfigOf returns the configuration of an instance that firmware starts.
+func BackupConfigOf(i Instance, firmware Firmware) BackupConfig {
+	c := BackupConfig{VCPUs: i.VCPUs, Memory: i.Memory, System: i.System, Profile: i.Profile, Image: i.Image, Datasource: i.Datasource,
+		Metadata: i.Metadata, UserData: i.UserData, VendorData: i.VendorData, SSHKeys: i.SSHKeys, Tags: i.Tags, Notes: i.Notes,
+		NICs: i.NICs, Volumes: i.Volumes}
+	c.System.Firmware = firmware
+	return c
 }
 
 // BackupUnread returns why a target cannot be read, as the caller may see it: a tenant does not learn where the target

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"seedbed"
+	"seedbed/store/backups"
 	"seedbed/store/feed"
 	"seedbed/store/instances"
 	"seedbed/store/jobs"
@@ -158,6 +159,9 @@ func dropInstance(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, keep int) er
 		}
 	}
 	if err := instances.PartVolumes(ctx, tx, id, removal, pinnedTo(ctx, tx, j.Node)); err != nil {
+		return err
+	}
+	if err := backups.Removed(ctx, tx, id); err != nil {
 		return err
 	}
 	return instances.Delete(ctx, tx, id)

@@ -9,6 +9,9 @@ import (
 	"seedbed/store/sqldb"
 )
 
+// gone is an instance that was removed before the upgrade.
+const gone = seedbed.InstanceID("ec2aaaaa-0000-4000-8000-000000000013")
+
 // fillWithSnapshots migrates an empty database to schema 26, and inserts two instances and the jobs that have
 // taken and removed snapshots of them.
 func fillWithSnapshots(t *testing.T, d sqldb.Dialect, db *sql.DB) {
@@ -22,7 +25,6 @@ func fillWithSnapshots(t *testing.T, d sqldb.Dialect, db *sql.DB) {
 			t.Fatal(err)
 		}
 	}
-	gone := seedbed.InstanceID("ec2aaaaa-0000-4000-8000-000000000013")
 	for n, j := range []struct {
 		kind     seedbed.JobKind
 		state    seedbed.JobState
@@ -45,6 +47,8 @@ func fillWithSnapshots(t *testing.T, d sqldb.Dialect, db *sql.DB) {
 		{seedbed.JobSnapshot, seedbed.JobRunning, makingBefore, `{"name":"running"}`},
 		{seedbed.JobSnapshot, seedbed.JobSucceeded, gone, `{"name":"gone"}`},
 		{seedbed.JobStart, seedbed.JobSucceeded, runningBefore, nil},
+		{seedbed.JobBackup, seedbed.JobSucceeded, gone, `{}`},
+		{seedbed.JobBackup, seedbed.JobFailed, gone, `{}`},
 	} {
 		if _, err := db.Exec(`INSERT INTO job (id, kind, state, subject, instance, spec, node, created)
 				VALUES ($1, $2, $3, 'x', $4, $5, 'n', $6)`,
@@ -75,4 +79,8 @@ func TestUpgradeRecordsSnapshots(t *testing.T) {
 	db := upgraded(t, fillWithSnapshots)
 	checkSnapshots(t, db)
 	checkReferences(t, db)
+	of := do(db.BackupOwners(t.Context(), []seedbed.InstanceID{gone, runningBefore, "other"}))(t)
+	if len(of) != 2 || of[gone].Project != seedbed.DefaultProject || of[gone].Removed.IsZero() || !of[runningBefore].Removed.IsZero() {
+		t.Errorf("backups are those of %+v", of)
+	}
 }

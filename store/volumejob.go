@@ -8,6 +8,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/access"
+	"seedbed/store/backups"
 	"seedbed/store/catalogue"
 	"seedbed/store/instances"
 	"seedbed/store/jobs"
@@ -70,8 +71,11 @@ func acceptVolumeJob(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 			"instance %q is %s: only the volumes and NICs of one that is running or stopped can be worked on",
 			j.Subject, state)
 	}
-	if j.Kind == seedbed.JobForget {
+	switch j.Kind {
+	case seedbed.JobForget:
 		return partedFirst(ctx, tx, *j)
+	case seedbed.JobBackup:
+		return backups.Own(ctx, tx, j.Instance, j.Project)
 	}
 	return nil
 }
@@ -197,23 +201,4 @@ func settleImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, to seedbed.Im
 		return seedbed.Errorf(seedbed.ErrInvalid, "job %s removes no image: it is a %s job", j.ID.Short(), j.Kind)
 	}
 	return catalogue.SetImageState(ctx, tx, j.Subject, to, nil)
-}
-
-// ProjectsOf returns the projects of those of the instances that exist, or existed and whose jobs are still stored.
-func (db *DB) ProjectsOf(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error) {
-	of := make(map[seedbed.InstanceID]string, len(ids))
-	err := db.sql.View(ctx, "read the projects of instances", func(tx *sqldb.Tx) error {
-		for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
-			project, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT project FROM instance WHERE id = $1
-				UNION ALL SELECT project FROM job WHERE instance = $1 LIMIT 1`, id)
-			if err != nil {
-				return err
-			}
-			if project != "" {
-				of[id] = project
-			}
-		}
-		return nil
-	})
-	return of, err
 }

@@ -195,8 +195,8 @@ func (r *router) backupsIn(ctx context.Context, c *fiber.Ctx, t seedbed.BackupTa
 	if !one || project == seedbed.DefaultProject {
 		return all, nil
 	}
-	of, err := r.Store.ProjectsOf(ctx, server.Each(all, func(b wire.Backup) seedbed.InstanceID { return b.Instance }))
-	return slices.DeleteFunc(all, func(b wire.Backup) bool { return of[b.Instance] != project }), err
+	of, err := r.Store.BackupOwners(ctx, server.Each(all, func(b wire.Backup) seedbed.InstanceID { return b.Instance }))
+	return slices.DeleteFunc(all, func(b wire.Backup) bool { return of[b.Instance].Project != project }), err
 }
 
 // backupNamed returns the backup that the path names, and its target.

@@ -19,8 +19,8 @@ type BackupStore interface {
 	BackupSchedule(ctx context.Context, name string) (seedbed.BackupSchedule, error)
 	BackupSchedules(ctx context.Context) ([]seedbed.BackupSchedule, error)
 	DeleteBackupSchedule(ctx context.Context, name string, checks ...func(seedbed.BackupSchedule) error) error
-	// ProjectsOf returns the projects of instances that exist, or existed and whose jobs are still stored.
-	ProjectsOf(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error)
+	// BackupOwners returns whose the backups of instances are, as far as they are known to this installation.
+	BackupOwners(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]seedbed.BackupOwner, error)
 }
 
 // Backups reaches the targets of backups through workers.

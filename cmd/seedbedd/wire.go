@@ -154,7 +154,7 @@ func (p *parts) openCleanup() (err error) {
 	c := p.config.Cleanup
 	p.cleaner = cleanup.New(cleanup.Config{
 		Grace: c.Mappings.Grace, Deliveries: c.Deliveries.Retention, Access: c.Access.Retention, Output: c.Output.Retention,
-		Audit: c.Audit.Retention, Trash: p.workers, Log: p.log,
+		Audit: c.Audit.Retention, RemovedBackups: c.Backups.Retention, Trash: p.workers, Log: p.log,
 		Submit: p.submit, Backups: backups{p.workers, p.intake},
 	}, p.db, p.workers)
 	p.coordination = openCoordination(p.config.Coordination, p.log)

@@ -297,6 +297,7 @@ type Cleanup struct {
 	Access     Records  `yaml:"access"`
 	Output     Records  `yaml:"output"`
 	Audit      Records  `yaml:"audit"`
+	Backups    Records  `yaml:"backups"`
 }
 
 // Mappings configures the cleanup of addresses whose domain no longer exists.

@@ -53,6 +53,7 @@ func initial() Config {
 			Access:     Records{Retention: 7 * 24 * time.Hour},
 			Output:     Records{Retention: 30 * 24 * time.Hour},
 			Audit:      Records{Retention: 365 * 24 * time.Hour},
+			Backups:    Records{Retention: 365 * 24 * time.Hour},
 		},
 		Coordination: Coordination{Driver: CoordinationLocal, Servers: []string{}, SessionTimeout: 10 * time.Second, Root: "/seedbed"},
 		Placement:    Placement{Selector: "mem", MemoryOvercommit: 1, VCPUOvercommit: Unlimited},

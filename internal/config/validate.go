@@ -170,6 +170,7 @@ func (c Config) problems() []problem {
 	k.between("cleanup.access.retention", c.Cleanup.Access.Retention, time.Hour, 10*year)
 	k.between("cleanup.output.retention", c.Cleanup.Output.Retention, time.Hour, 10*year)
 	k.between("cleanup.audit.retention", c.Cleanup.Audit.Retention, 24*time.Hour, 10*year)
+	k.between("cleanup.backups.retention", c.Cleanup.Backups.Retention, 24*time.Hour, 100*year)
 	k.cluster(c)
 	k.coordination(c.Coordination)
 	k.placement(c.Placement)

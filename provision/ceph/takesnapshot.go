@@ -34,7 +34,7 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 		if at >= 0 && have.Snapshots[at].Ready {
 			return have.Snapshots[at].Info(), nil
 		}
-		made, err := p.snap(s, have, at, have.NewSnapshot(spec.Name, job))
+		made, err := p.snap(s, have, at, have.NewSnapshot(spec, job))
 		return made.Info(), err
 	})
 }

@@ -18,8 +18,8 @@ import (
 // Targets are what the database says of backups.
 type Targets interface {
 	BackupTargets(ctx context.Context) ([]seedbed.BackupTarget, error)
-	// ProjectsOf returns the projects of instances of this installation, as far as it knows them.
-	ProjectsOf(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]string, error)
+	// BackupOwners returns whose the backups of instances are, as far as they are known to this installation.
+	BackupOwners(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]seedbed.BackupOwner, error)
 }
 
 // Backups works on the backups in targets.
@@ -62,7 +62,7 @@ func (c *Cleaner) prunings(ctx context.Context, now time.Time, dry bool) (todo [
 			skipped = append(skipped, fmt.Sprintf("the backups in target %s cannot be listed, so none is removed: %s", t.Name, err))
 			continue
 		}
-		due, err := c.superfluous(ctx, t, list.Backups)
+		due, err := c.superfluous(ctx, t, list.Backups, now)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -83,8 +83,11 @@ func (c *Cleaner) prunings(ctx context.Context, now time.Time, dry bool) (todo [
 	return todo, skipped, nil
 }
 
-// superfluous returns the backups of instances of this installation that the retention of their target does not keep.
-func (c *Cleaner) superfluous(ctx context.Context, t seedbed.BackupTarget, all []seedbed.BackupHead) (due []seedbed.BackupHead, err error) {
+// superfluous returns the backups of instances of this installation that the retention of their target does not keep, and those of
+// instances that were removed long ago.
+func (c *Cleaner) superfluous(
+	ctx context.Context, t seedbed.BackupTarget, all []seedbed.BackupHead, now time.Time,
+) (due []seedbed.BackupHead, err error) {
 	of := map[seedbed.InstanceID][]seedbed.BackupHead{}
 	var ids []seedbed.InstanceID
 	for _, b := range all {
@@ -93,12 +96,17 @@ func (c *Cleaner) superfluous(ctx context.Context, t seedbed.BackupTarget, all [
 		}
 		of[b.Instance] = append(of[b.Instance], b)
 	}
-	ours, err := c.store.ProjectsOf(ctx, ids)
+	ours, err := c.store.BackupOwners(ctx, ids)
 	if err != nil {
-		return nil, fmt.Errorf("read the projects of instances: %w", err)
+		return nil, fmt.Errorf("read whose the backups are: %w", err)
 	}
 	for _, id := range ids {
-		if ours[id] == "" {
+		owner, known := ours[id]
+		if !known {
+			continue
+		}
+		if !owner.Removed.IsZero() && now.Sub(owner.Removed) > c.cfg.RemovedBackups {
+			due = append(due, of[id]...)
 			continue
 		}
 		var made []time.Time

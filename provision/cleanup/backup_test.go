@@ -78,14 +78,15 @@ type shelf struct {
 	list    seedbed.BackupList
 	keep    seedbed.Retention
 	removed []seedbed.BackupKey
+	removal time.Time // of the instance
 }
 
 func (s *shelf) BackupTargets(context.Context) ([]seedbed.BackupTarget, error) {
 	return []seedbed.BackupTarget{{Name: "nas", BackupSettings: seedbed.BackupSettings{Keep: s.keep}}}, nil
 }
 
-func (s *shelf) ProjectsOf(context.Context, []seedbed.InstanceID) (map[seedbed.InstanceID]string, error) {
-	return map[seedbed.InstanceID]string{"ours": seedbed.DefaultProject}, nil
+func (s *shelf) BackupOwners(context.Context, []seedbed.InstanceID) (map[seedbed.InstanceID]seedbed.BackupOwner, error) {
+	return map[seedbed.InstanceID]seedbed.BackupOwner{"ours": {Project: seedbed.DefaultProject, Removed: s.removal}}, nil
 }
 
 func (s *shelf) ListBackups(context.Context, seedbed.BackupTarget) (seedbed.BackupList, error) {
@@ -132,5 +133,14 @@ func TestPrune(t *testing.T) {
 	want := []seedbed.BackupKey{{Instance: "ours", Backup: "b1"}, {Instance: "ours", Backup: "b2"}}
 	if !slices.Equal(s.removed, slices.Concat(want, want)) {
 		t.Errorf("removed %v", s.removed)
+	}
+	for _, removal := range []struct {
+		ago  time.Duration
+		want int
+	}{{time.Hour, 2}, {364 * 24 * time.Hour, 2}, {366 * 24 * time.Hour, 3}} { // the rules still keep one for a year
+		s.removal = now.Add(-removal.ago)
+		if todo, _, err := c.prunings(t.Context(), now, true); err != nil || len(todo) != removal.want {
+			t.Errorf("%s after the instance was removed: %d chores, want %d; %v", removal.ago, len(todo), removal.want, err)
+		}
 	}
 }

@@ -91,6 +91,8 @@ type Config struct {
 	Output time.Duration
 	// Audit is how long the record of changes is kept. Default one year.
 	Audit time.Duration
+	// RemovedBackups is how long the backups of an instance are kept after it was removed, in targets with a retention. Default one year.
+	RemovedBackups time.Duration
 	// Submit accepts the job that stops or removes an expired instance.
 	Submit func(ctx context.Context, req seedbed.Request) error
 	// Trash is where items whose time is over are purged; nil purges nothing.
@@ -145,6 +147,7 @@ func New(cfg Config, store Store, hosts Inventories) *Cleaner {
 	def(&cfg.Access, 7*24*time.Hour)
 	def(&cfg.Output, 30*24*time.Hour)
 	def(&cfg.Audit, 365*24*time.Hour)
+	def(&cfg.RemovedBackups, 365*24*time.Hour)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

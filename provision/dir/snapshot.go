@@ -33,7 +33,7 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 	if at >= 0 && have.Snapshots[at].Ready {
 		return have.Snapshots[at].Info(), nil
 	}
-	made, err := p.takeSnapshot(ctx, have, at, have.NewSnapshot(spec.Name, job))
+	made, err := p.takeSnapshot(ctx, have, at, have.NewSnapshot(spec, job))
 	if err != nil {
 		return seedbed.SnapshotInfo{}, fmt.Errorf("%s in pool %s: %w", what, p.name, err)
 	}

@@ -16,16 +16,19 @@ type Snapshot struct {
 	Ready   bool          `json:"ready"` // it has been taken
 	// Size is the volume's at that time, in bytes; 0 in tags of older releases.
 	Size int64 `json:"size,omitempty"`
+	// Consistency is empty in tags of older releases.
+	Consistency seedbed.Consistency `json:"consistency,omitempty"`
 }
 
 // NewSnapshot returns the record of a snapshot of the volume that is about to be taken.
-func (t *Tag) NewSnapshot(name string, job seedbed.JobID) Snapshot {
-	return Snapshot{Name: name, Job: job, Created: time.Now().UTC().Truncate(time.Microsecond), Size: t.Size}
+func (t *Tag) NewSnapshot(spec seedbed.SnapshotSpec, job seedbed.JobID) Snapshot {
+	return Snapshot{Name: spec.Name, Job: job, Created: time.Now().UTC().Truncate(time.Microsecond), Size: t.Size,
+		Consistency: spec.Consistency}
 }
 
 // Info describes the snapshot.
 func (s Snapshot) Info() seedbed.SnapshotInfo {
-	return seedbed.SnapshotInfo{Name: s.Name, Job: s.Job, Created: s.Created, Size: seedbed.Bytes(s.Size)}
+	return seedbed.SnapshotInfo{Name: s.Name, Job: s.Job, Created: s.Created, Size: seedbed.Bytes(s.Size), Consistency: s.Consistency}
 }
 
 // Find returns the index of a snapshot in the tag, or -1.

@@ -1,5 +1,5 @@
-// Package backups keeps the targets of backups, with their secrets, and the schedules by which backups are made. The backups themselves
-// are in the targets. It is the only writer of the tables backup_target and backup_schedule.
+// Package backups keeps the targets of backups, with their secrets, and the schedules by which backups are made,
+// and whose the backups are. The backups themselves are in the targets.
 package backups
 
 import (

@@ -25,6 +25,7 @@ var accessCases = map[string]func(*bench){
 	"sessions":                    testSessions,
 	"sign-ins":                    testSignIns,
 	"backup targets":              testBackupTargets,
+	"backup owners":               testBackupOwners,
 	"a sign-in once":              testSignInOnce,
 }
 
@@ -310,6 +311,27 @@ func testNoProject(b *bench) {
 	b.want(err, seedbed.ErrInvalid)
 	_, err = b.CreateEndpoint(ctx, seedbed.Endpoint{Name: "none/out", Project: "none", URL: "https://x.example/", Events: []string{"*"}})
 	b.want(err, seedbed.ErrInvalid)
+}
+
+// testBackupOwners checks that the backups of an instance are those of its project, also when neither it nor its jobs exist any more.
+func testBackupOwners(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.bounded(seedbed.ProjectQuota{})
+	one, two := b.madeIn("acme", "web1"), b.madeIn("acme", "web2")
+	a := volumeJob(seedbed.JobBackup, one.ID, "")
+	a.Job.Spec = []byte(`{"target":"nas"}`)
+	get(b.Accept(ctx, a))(b)
+	b.end(seedbed.JobResult{State: seedbed.JobRolledBack})
+	ids := []seedbed.InstanceID{one.ID, two.ID, one.ID, "other"}
+	want := map[seedbed.InstanceID]seedbed.BackupOwner{one.ID: {Project: "acme"}}
+	b.equal(get(b.BackupOwners(ctx, ids))(b), want)
+	b.removed(one)
+	b.removed(two)
+	of := get(b.BackupOwners(ctx, ids))(b)
+	if o := of[one.ID]; len(of) != 1 || o.Project != "acme" || time.Since(o.Removed) > time.Minute {
+		b.Errorf("the backups of a removed instance are those of %+v", of)
+	}
 }
 
 func testBackupTargets(b *bench) {

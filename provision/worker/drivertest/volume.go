@@ -97,7 +97,7 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 		if at >= 0 {
 			return v.Snapshots[at].Info(), nil
 		}
-		made := v.NewSnapshot(spec.Name, job)
+		made := v.NewSnapshot(spec, job)
 		made.Ready = true
 		v.Snapshots = append(slices.Clone(v.Snapshots), made)
 		v.content.keep(spec.Name)

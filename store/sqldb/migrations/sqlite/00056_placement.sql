@@ -14,4 +14,4 @@ ALTER TABLE instance ADD COLUMN restarts integer NOT NULL DEFAULT 0; -- 1 if res
 UPDATE instance SET restarts = 1 WHERE system LIKE '%"restart":"always"%';
 CREATE INDEX instance_restarts ON instance (node, memory) WHERE restarts = 1;
 
-UPDATE version SET schema = 57, min_program = 57;
+UPDATE version SET schema = 56, min_program = 56;

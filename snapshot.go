@@ -293,8 +293,9 @@ type BackupConfig struct {
 	Tags       map[string]string `json:"tags,omitempty"`
 	Notes      string            `json:"notes,omitempty"`
 	NICs       []NIC             `json:"nics"`
-	// Volumes are its disks, in the order of those of the backup.
-	Volumes []Volume `json:"volumes"`
+	// Volumes are its disks, in the order of those of the backup. The last of them were volumes that were attached: Attached are the names.
+	Volumes  []Volume `json:"volumes"`
+	Attached []string `json:"attached,omitempty"`
 }
 
 // BackupConfigOf returns the configuration of an instance that firmware starts.

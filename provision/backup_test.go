@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"slices"
 	"testing"
 
 	"seedbed"
@@ -65,7 +66,55 @@ func (l *lab) restoreAs(name string, b seedbed.BackupHead) seedbed.JobID {
 		seedbed.BackupRestoreRequest{Name: name}, usual))
 }
 
+// attached returns web1, which has the volume "data" attached, with a backup of both in the target.
+func (l *lab) attachedBackedUp() seedbed.ProjectVolume {
+	l.t.Helper()
+	l.withTarget(l.t.TempDir())
+	inst := l.made()
+	for _, name := range []string{"data", "scratch"} {
+		l.runUntil(l.addVolume(name), seedbed.JobSucceeded)
+		l.runUntil(l.attach(name, "web1"), seedbed.JobSucceeded)
+	}
+	v, err := l.db.ProjectVolume(l.t.Context(), seedbed.DefaultProject, "data")
+	l.ok(err)
+	l.pool.Write(inst.Volumes[0].Name, "root")
+	l.pool.Write(v.Volume, "data")
+	l.runUntil(l.ask(seedbed.DoBackup, map[string]any{"target": "nas", "exclude": []any{"scratch"}}), seedbed.JobSucceeded)
+	return v
+}
+
+// TestAttachedVolumeBackedUp checks that a backup has the attached volumes that are not left out, and that they are disks of the restored
+// instance.
+func TestAttachedVolumeBackedUp(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	v := l.attachedBackedUp()
+	all, err := l.pool.Snapshots(t.Context(), v.Volume, v.Owner)
+	if err != nil || len(all) != 0 {
+		t.Errorf("snapshots of the volume: %+v, %v", all, err)
+	}
+	l.runUntil(l.restoreAs("web2", l.backups()[0]), seedbed.JobSucceeded)
+	made := l.byName("web2")
+	var got []string
+	for _, d := range made.Volumes {
+		got = append(got, l.pool.Read(d.Name))
+	}
+	if want := []string{"root", "data"}; !slices.Equal(got, want) {
+		t.Errorf("the restored instance has %q, want %q", got, want)
+	}
+	_, err = l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoBackup, Name: "web1",
+		Params: map[string]any{"target": "nas", "exclude": []any{"other"}}}, nil)
+	l.want("a volume that is not attached", err, seedbed.ErrInvalid)
+}
+
 var backupCases = []jobCase{
+	{"backup attached", seedbed.Job{Kind: seedbed.JobBackup}, func(l *lab) caseJob {
+		l.withTarget(l.t.TempDir())
+		inst := l.made()
+		l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
+		l.runUntil(l.attach("data", "web1"), seedbed.JobSucceeded)
+		return caseJob{l.backUp(), func() { l.hasBackups(inst, 1) }, func() { l.hasBackups(inst, 0) }}
+	}},
 	{"backup", seedbed.Job{Kind: seedbed.JobBackup}, func(l *lab) caseJob {
 		l.withTarget(l.t.TempDir())
 		inst := l.made()

@@ -130,7 +130,7 @@ func (r *router) backUp(ctx context.Context, c *fiber.Ctx) error {
 	if err := server.Receive(c, &req); err != nil {
 		return err
 	}
-	params := map[string]any{"target": req.Target, "full": req.Full}
+	params := map[string]any{"target": req.Target, "full": req.Full, "exclude": req.Exclude}
 	return r.jobOrPlan(ctx, c, seedbed.Request{Action: seedbed.DoBackup, Params: params}, req.DryRun)
 }
 
@@ -304,7 +304,7 @@ func (r *router) backupAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOp
 			return seedbed.Receipt{}, err
 		}
 		return r.Intake.Submit(ctx, seedbed.Request{Action: seedbed.DoBackup, Project: j.Project, Name: j.Subject, JobOptions: o,
-			Params: map[string]any{"target": s.Target, "full": s.Full}}, nil)
+			Params: map[string]any{"target": s.Target, "full": s.Full, "exclude": s.Exclude}}, nil)
 	}
 	var s seedbed.BackupWork
 	if err := specOf(j, &s); err != nil {

@@ -26,6 +26,8 @@ type BackupRequest struct {
 	Target string `json:"target"`
 	// Full reads the disks as a whole, whatever has changed since the last backup.
 	Full bool `json:"full,omitempty"`
+	// Exclude are the names of attached volumes that are left out.
+	Exclude []string `json:"exclude,omitempty"`
 	// DryRun only reports what would be done.
 	DryRun bool `json:"dry_run,omitempty"`
 }
@@ -74,6 +76,8 @@ type BackupDiskInTarget struct {
 	seedbed.BackupDisk
 	// Pool is the pool that it was in.
 	Pool string `json:"pool"`
+	// Volume is the name that it had as a volume that was attached; empty for a disk that the instance was made with.
+	Volume string `json:"volume,omitempty"`
 }
 
 // BackupScheduleRequest makes a schedule of backups.
@@ -99,7 +103,11 @@ func DetailsOf(b Backup, m seedbed.BackupManifest) (d BackupDetails, err error) 
 		d.NICs = append(d.NICs, BackupNIC{Index: n.Index, Network: n.Network, MAC: n.MAC})
 	}
 	for i, disk := range m.Disks {
-		d.Disks = append(d.Disks, BackupDiskInTarget{BackupDisk: disk, Pool: c.Volumes[i].Pool})
+		shown := BackupDiskInTarget{BackupDisk: disk, Pool: c.Volumes[i].Pool}
+		if at := i - (len(c.Volumes) - len(c.Attached)); at >= 0 && len(c.Attached) <= len(c.Volumes) {
+			shown.Volume = c.Attached[at]
+		}
+		d.Disks = append(d.Disks, shown)
 	}
 	return d, nil
 }

@@ -62,10 +62,33 @@ func (in *Intake) onBackup(ctx context.Context, req seedbed.Request) (job seedbe
 	if err := in.snapshotable(ctx, inst, seedbed.BackupSnapshot(spec.Target, spec.Backup)); err != nil {
 		return job, err
 	}
+	if err := in.excludable(ctx, inst, spec.Exclude); err != nil {
+		return job, err
+	}
 	if job.Spec, err = json.Marshal(spec); err != nil {
 		return job, fmt.Errorf("encode the backup of %s: %w", inst.Name, err)
 	}
 	return job, nil
+}
+
+// excludable refuses to leave out a volume that is not attached, and not to leave out one of which no snapshot can be taken now.
+func (in *Intake) excludable(ctx context.Context, inst seedbed.Instance, exclude []string) error {
+	for _, name := range exclude {
+		if !slices.ContainsFunc(inst.Attached, func(v seedbed.ProjectVolume) bool { return v.Name == name }) {
+			return seedbed.Errorf(seedbed.ErrInvalid, "exclude %q: no volume of that name is attached to instance %q", seedbed.Clip(name), inst.Name)
+		}
+	}
+	for _, v := range inst.Attached {
+		off, err := in.mustBeOff(ctx, inst, v.Pool)
+		if err != nil {
+			return err
+		}
+		if off && !slices.Contains(exclude, v.Name) {
+			return seedbed.Errorf(seedbed.ErrConflict, "instance %q is running, and volume %q, which is attached, is in the directory pool %q: "+
+				"leave it out (--exclude %s), or stop the instance (seedbed vm stop %s)", inst.Name, v.Name, v.Pool, v.Name, inst.Name)
+		}
+	}
+	return nil
 }
 
 // backupParams parses the parameters of a request to make a backup.
@@ -82,8 +105,19 @@ func backupParams(params map[string]any) (spec seedbed.BackupJob, err error) {
 		}
 		delete(rest, "full")
 	}
+	if exclude, given := rest["exclude"]; given {
+		data, err := json.Marshal(exclude)
+		if err == nil {
+			err = json.Unmarshal(data, &spec.Exclude)
+		}
+		if err != nil || len(spec.Exclude) > seedbed.MaxBackupDisks {
+			return spec, seedbed.Errorf(seedbed.ErrInvalid, "param exclude: expected a list of the names of at most %d volumes",
+				seedbed.MaxBackupDisks)
+		}
+		delete(rest, "exclude")
+	}
 	if len(rest) > 0 {
-		return spec, seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: action %s accepts target and full",
+		return spec, seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: action %s accepts target, full and exclude",
 			seedbed.Clip(slices.Sorted(maps.Keys(rest))[0]), seedbed.DoBackup)
 	}
 	return spec, seedbed.CheckTargetName(target)
@@ -105,7 +139,7 @@ func (in *Intake) planBackup(ctx context.Context, req seedbed.Request) (seedbed.
 		p.Problems = append(p.Problems, fmt.Sprintf("instance %q is %s: it must be running or stopped", inst.Name, inst.State))
 	}
 	for _, v := range inst.Attached {
-		p.Notes = append(p.Notes, "volume "+v.Name+", which is attached, is left out")
+		p.Notes = append(p.Notes, "volume "+v.Name+", which is attached, is in the backup, unless it is left out (--exclude "+v.Name+")")
 	}
 	_, err = in.onBackup(ctx, req)
 	return p, note(&p, err)

@@ -1,7 +1,6 @@
 package plans
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,19 +30,6 @@ func (t *task) backupRestorePlan() engine.Plan {
 	return engine.Plan{Stages: stages, Broken: seedbed.InstanceFailed}
 }
 
-// backupVerifyPlan reads backups as a whole. It changes nothing.
-func (t *task) backupVerifyPlan() engine.Plan {
-	return engine.Plan{Stages: []engine.Stage{{Name: "verify-backup", Run: t.verifyBackups}}}
-}
-
-// backupRemovePlan removes backups, and then what no backup in the target needs.
-func (t *task) backupRemovePlan() engine.Plan {
-	return engine.Plan{Stages: []engine.Stage{
-		{Name: "remove-backup", Run: t.removeBackups},
-		{Name: "sweep-backups", Run: t.sweepBackups},
-	}}
-}
-
 // place decodes the job's input into spec and returns the place of the target that name chooses of it.
 func (t *task) backupPlace(ctx context.Context, spec any, name *string) (place seedbed.BackupPlace, err error) {
 	if err := t.input(spec); err != nil {
@@ -64,32 +50,62 @@ func (t *task) backup(ctx context.Context) (job seedbed.BackupJob, place seedbed
 	return job, place, inst, err
 }
 
-// backupSnapshot returns the name of the snapshot that the job's backup is read from.
-func (t *task) backupSnapshot() (string, error) {
+// backupDisk is a volume that is in a backup, with the snapshot that is read.
+type backupDisk struct {
+	of       seedbed.SnapshotSpec
+	disk     int // its number in the backup
+	size     seedbed.Bytes
+	attached string // the name of a volume that is attached
+}
+
+// backupDisks returns what is in the job's backup: the disks that the instance was made with, and then the volumes that are attached.
+func backupDisks(inst seedbed.Instance, job seedbed.BackupJob) (all []backupDisk) {
+	for i, v := range inst.Volumes {
+		of := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: seedbed.BackupSnapshot(job.Target, job.Backup)}
+		all = append(all, backupDisk{of: of, disk: i, size: v.Size})
+	}
+	for _, v := range inst.Attached {
+		if slices.Contains(job.Exclude, v.Name) {
+			continue
+		}
+		of := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Volume, Instance: v.Owner,
+			Name: seedbed.AttachedBackupSnapshot(job.Target, job.Backup, len(all))}
+		all = append(all, backupDisk{of: of, disk: len(all), size: v.Size, attached: v.Name})
+	}
+	return all
+}
+
+// disksOfBackup returns what is in the job's backup.
+func (t *task) disksOfBackup(ctx context.Context) ([]backupDisk, error) {
 	var job seedbed.BackupJob
 	if err := t.input(&job); err != nil {
-		return "", err
+		return nil, err
 	}
-	return seedbed.BackupSnapshot(job.Target, job.Backup), nil
+	inst, err := t.Instance(ctx)
+	return backupDisks(inst, job), err
+}
+
+// eachBackupDisk calls do for the snapshot that each disk of the job's backup is read from: see eachOf.
+func (t *task) eachBackupDisk(
+	ctx context.Context, done string, do func(context.Context, seedbed.Call, seedbed.SnapshotSpec) error,
+) error {
+	disks, err := t.disksOfBackup(ctx)
+	if err != nil {
+		return err
+	}
+	var specs []seedbed.SnapshotSpec
+	for _, d := range disks {
+		specs = append(specs, d.of)
+	}
+	return t.eachOf(ctx, specs, done, do)
 }
 
 func (t *task) snapshotBackup(ctx context.Context) error {
-	if err := t.leavesOut(ctx, "in the backup"); err != nil {
-		return err
-	}
-	name, err := t.backupSnapshot()
-	if err != nil {
-		return err
-	}
-	return t.eachNamed(ctx, name, "snapshot %s of volume %s is taken", t.take)
+	return t.eachBackupDisk(ctx, "snapshot %s of volume %s is taken", t.take)
 }
 
 func (t *task) dropBackupSnapshots(ctx context.Context) error {
-	name, err := t.backupSnapshot()
-	if err != nil {
-		return err
-	}
-	return t.eachNamed(ctx, name, "snapshot %s of volume %s is removed", t.drop)
+	return t.eachBackupDisk(ctx, "snapshot %s of volume %s is removed", t.drop)
 }
 
 // backUp writes each volume, and then the manifest. A second call finds what the first one has written in the place.
@@ -105,18 +121,19 @@ func (t *task) backUp(ctx context.Context) error {
 	manifest := seedbed.BackupManifest{Node: t.Node(), BackupHead: seedbed.BackupHead{
 		BackupKey: seedbed.BackupKey{Instance: inst.ID, Backup: job.Backup}, Name: inst.Name, Project: inst.Project}}
 	var total, done seedbed.Bytes
-	for _, v := range inst.Volumes {
-		total += v.Size
+	disks := backupDisks(inst, job)
+	for _, d := range disks {
+		total += d.size
 	}
 	report := t.percent("backing up")
-	for i, v := range inst.Volumes {
-		spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: seedbed.BackupSnapshot(job.Target, job.Backup)}
-		order := effects.VolumeBackup{Of: spec, Place: place, Key: seedbed.BackupDiskKey{BackupKey: manifest.BackupKey, Disk: i}}
-		taken, err := t.baseOf(ctx, &order, job, before)
+	for _, d := range disks {
+		v := d.of
+		order := effects.VolumeBackup{Of: v, Place: place, Key: seedbed.BackupDiskKey{BackupKey: manifest.BackupKey, Disk: d.disk}}
+		taken, err := t.baseOf(ctx, &order, d, job, before)
 		if err != nil {
-			return fmt.Errorf("volume %s of pool %s: %w", v.Name, v.Pool, err)
+			return fmt.Errorf("volume %s of pool %s: %w", v.Volume, v.Pool, err)
 		}
-		if i == 0 {
+		if d.disk == 0 {
 			manifest.Time = taken.Created
 		}
 		var disk seedbed.BackupDisk
@@ -127,14 +144,14 @@ func (t *task) backUp(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("back up volume %s of pool %s to target %s: %w", v.Name, v.Pool, job.Target, err)
+			return fmt.Errorf("back up volume %s of pool %s to target %s: %w", v.Volume, v.Pool, job.Target, err)
 		}
-		done += v.Size
+		done += d.size
 		manifest.Disks, manifest.Size, manifest.Stored = append(manifest.Disks, disk), manifest.Size+disk.Size, manifest.Stored+disk.Stored
 		t.Event("info", seedbed.Progress{Done: done, Total: total}.Percent(), "volume %s is backed up: %s of %s read, %d of %d chunks new (%s)",
-			v.Name, disk.Read, disk.Size, disk.New, disk.Chunks, disk.Stored)
+			v.Volume, disk.Read, disk.Size, disk.New, disk.Chunks, disk.Stored)
 	}
-	if err := t.describe(ctx, &manifest, inst); err != nil {
+	if err := t.describe(ctx, &manifest, inst, disks); err != nil {
 		return err
 	}
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
@@ -150,7 +167,7 @@ func (t *task) backUp(ctx context.Context) error {
 // baseOf has a volume be read by what has changed since the newest backup of it in the target whose snapshot it still has. It returns the
 // snapshot that is read.
 func (t *task) baseOf(
-	ctx context.Context, order *effects.VolumeBackup, job seedbed.BackupJob, before seedbed.BackupList,
+	ctx context.Context, order *effects.VolumeBackup, d backupDisk, job seedbed.BackupJob, before seedbed.BackupList,
 ) (taken seedbed.SnapshotInfo, err error) {
 	of := order.Of
 	all, err := effects.Snapshots.Ask(ctx, t.Worker(), effects.VolumeRef{Pool: of.Pool, Name: of.Volume, Instance: of.Instance})
@@ -163,19 +180,37 @@ func (t *task) baseOf(
 	if at := has(of.Name); at >= 0 {
 		taken = all[at]
 	}
-	for _, b := range slices.Backward(before.Backups) {
-		base := seedbed.BackupSnapshot(job.Target, b.Backup)
-		if job.Full || b.Backup == job.Backup || has(base) < 0 {
-			continue
-		}
-		order.Base, order.BaseKey = base, &seedbed.BackupDiskKey{BackupKey: b.BackupKey, Disk: order.Key.Disk}
-		break
-	}
+	order.Base, order.BaseKey = baseAmong(before.Backups, d, job, func(name string) bool { return has(name) >= 0 })
 	return taken, nil
 }
 
+// baseAmong returns the snapshot of the newest backup of a disk that the volume still has, and which disk of that backup it is of. Only
+// the name of the snapshot says that of an attached volume: it may have been another disk then.
+func baseAmong(
+	before []seedbed.BackupHead, d backupDisk, job seedbed.BackupJob, has func(snapshot string) bool,
+) (string, *seedbed.BackupDiskKey) {
+	if job.Full {
+		return "", nil
+	}
+	for _, b := range slices.Backward(before) {
+		if b.Backup == job.Backup {
+			continue
+		}
+		key := seedbed.BackupDiskKey{BackupKey: b.BackupKey, Disk: d.disk}
+		if base := seedbed.BackupSnapshot(job.Target, b.Backup); d.attached == "" && has(base) {
+			return base, &key
+		}
+		for key.Disk = range seedbed.MaxBackupDisks {
+			if base := seedbed.AttachedBackupSnapshot(job.Target, b.Backup, key.Disk); d.attached != "" && has(base) {
+				return base, &key
+			}
+		}
+	}
+	return "", nil
+}
+
 // describe adds to a manifest what the instance is.
-func (t *task) describe(ctx context.Context, m *seedbed.BackupManifest, inst seedbed.Instance) (err error) {
+func (t *task) describe(ctx context.Context, m *seedbed.BackupManifest, inst seedbed.Instance, disks []backupDisk) (err error) {
 	if m.Installation, err = t.store.Installation(ctx); err != nil {
 		return engine.FromStore(err)
 	}
@@ -194,7 +229,12 @@ func (t *task) describe(ctx context.Context, m *seedbed.BackupManifest, inst see
 	case !errors.Is(err, seedbed.ErrNotFound):
 		return engine.FromStore(err)
 	}
-	if m.Config, err = json.Marshal(seedbed.BackupConfigOf(inst, firmware)); err != nil {
+	c := seedbed.BackupConfigOf(inst, firmware)
+	for _, d := range disks[len(inst.Volumes):] {
+		c.Volumes = append(slices.Clip(c.Volumes), seedbed.Volume{Pool: d.of.Pool, Name: d.of.Volume, Index: d.disk, Size: d.size})
+		c.Attached = append(c.Attached, d.attached)
+	}
+	if m.Config, err = json.Marshal(c); err != nil {
 		return fmt.Errorf("encode the configuration of %s: %w", inst.Name, err)
 	}
 	return nil
@@ -240,29 +280,30 @@ func (t *task) tidySnapshots(ctx context.Context) error {
 	if err != nil { // the target was removed in the meantime
 		return t.dropBackupSnapshots(ctx)
 	}
-	for _, v := range inst.Volumes {
-		ref := effects.VolumeRef{Pool: v.Pool, Name: v.Name, Instance: inst.ID}
+	for _, d := range backupDisks(inst, job) {
+		v := d.of
+		ref := effects.VolumeRef{Pool: v.Pool, Name: v.Volume, Instance: v.Instance}
 		info, err := effects.Volume.Ask(ctx, t.Worker(), ref)
 		if err != nil {
-			return fmt.Errorf("volume %s of pool %s: %w", v.Name, v.Pool, err)
+			return fmt.Errorf("volume %s of pool %s: %w", v.Volume, v.Pool, err)
 		}
 		all, err := effects.Snapshots.Ask(ctx, t.Worker(), ref)
 		if err != nil {
-			return fmt.Errorf("volume %s of pool %s: %w", v.Name, v.Pool, err)
+			return fmt.Errorf("volume %s of pool %s: %w", v.Volume, v.Pool, err)
 		}
 		for _, s := range all {
-			own := s.Name == seedbed.BackupSnapshot(job.Target, job.Backup)
+			own := s.Name == v.Name
 			if !seedbed.IsBackupSnapshot(job.Target, s.Name) || own && info.Disk.Type == "rbd" {
 				continue
 			}
-			spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: s.Name}
+			spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Volume, Instance: v.Instance, Name: s.Name}
 			err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 				return effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: s.Job})
 			})
 			if err != nil {
-				return fmt.Errorf("remove snapshot %s of volume %s: %w", s.Name, v.Name, err)
+				return fmt.Errorf("remove snapshot %s of volume %s: %w", s.Name, v.Volume, err)
 			}
-			t.Event("info", t.Progress(), "snapshot %s of volume %s is removed", s.Name, v.Name)
+			t.Event("info", t.Progress(), "snapshot %s of volume %s is removed", s.Name, v.Volume)
 		}
 	}
 	return nil
@@ -323,68 +364,4 @@ func (t *task) defineRestored(ctx context.Context) error {
 		disks[i] = info.Disk
 	}
 	return t.define(ctx, inst, disks, nil)
-}
-
-func (t *task) verifyBackups(ctx context.Context) error {
-	var job seedbed.BackupWork
-	place, err := t.backupPlace(ctx, &job, &job.Target)
-	if err != nil {
-		return err
-	}
-	var found seedbed.BackupCheck
-	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-		found, err = effects.VerifyBackup.Do(ctx, t.Worker(), call, effects.BackupSelection{Place: place, Keys: job.Backups},
-			effects.OnProgress(t.percent("reading")))
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("verify in target %s: %w", job.Target, err)
-	}
-	for _, p := range found.Problems {
-		t.Event("error", t.Progress(), "backup %s: %s", p.Backup, p.Problem)
-	}
-	if n := len(found.Problems); n > 0 {
-		return seedbed.Errorf(seedbed.ErrConflict, "damaged or missing: %d, first in backup %s: %s", n, found.Problems[0].Backup,
-			found.Problems[0].Problem)
-	}
-	t.Event("info", 100, "%d backup(s) are whole: %d chunks, %s read", found.Backups, found.Chunks, found.Read)
-	return nil
-}
-
-func (t *task) removeBackups(ctx context.Context) error {
-	var job seedbed.BackupWork
-	place, err := t.backupPlace(ctx, &job, &job.Target)
-	if err != nil {
-		return err
-	}
-	for _, key := range job.Backups {
-		if err := t.removeBackup(ctx, job.Target, effects.BackupRef{Place: place, Key: key}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *task) sweepBackups(ctx context.Context) error {
-	var job seedbed.BackupWork
-	place, err := t.backupPlace(ctx, &job, &job.Target)
-	if err != nil {
-		return err
-	}
-	var swept seedbed.BackupSwept
-	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-		swept, err = effects.SweepBackups.Do(ctx, t.Worker(), call, effects.BackupSweep{Place: place, Grace: effects.MinBackupGrace},
-			effects.OnProgress(t.percent("sweeping")))
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("sweep target %s: %w", job.Target, err)
-	}
-	if swept.Refused > 0 {
-		t.Event("warn", t.Progress(), "target %s did not let %d chunk(s) be removed: %s", job.Target, swept.Refused,
-			cmp.Or(swept.Refusal, "it did not say why"))
-	}
-	t.Event("info", 100, "%d chunk(s) without a backup are removed (%s), %d are kept, %d are too young", swept.Removed, swept.Freed,
-		swept.Kept, swept.Young)
-	return nil
 }

@@ -60,20 +60,30 @@ func (t *task) eachNamed(ctx context.Context, name, done string, do func(context
 	if err != nil {
 		return err
 	}
+	var specs []seedbed.SnapshotSpec
+	for _, v := range inst.Volumes {
+		specs = append(specs, seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: name})
+	}
+	return t.eachOf(ctx, specs, done, do)
+}
+
+// eachOf is like eachSnapshot for these snapshots.
+func (t *task) eachOf(
+	ctx context.Context, specs []seedbed.SnapshotSpec, done string, do func(context.Context, seedbed.Call, seedbed.SnapshotSpec) error,
+) error {
 	var failed []error
-	for i, v := range inst.Volumes {
-		spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: name}
-		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error { return do(ctx, call, spec) })
+	for i, s := range specs {
+		err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error { return do(ctx, call, s) })
 		if errors.Is(err, errForeign) {
-			t.Event("info", (i+1)*100/len(inst.Volumes), "snapshot %s of volume %s was there before, and stays", name, v.Name)
+			t.Event("info", (i+1)*100/len(specs), "snapshot %s of volume %s was there before, and stays", s.Name, s.Volume)
 			continue
 		}
 		if err != nil {
-			failed = append(failed, engine.Left(seedbed.OrphanSnapshot, v.Pool, v.Name+"@"+name,
-				fmt.Errorf("volume %s of pool %s: %w", v.Name, v.Pool, err)))
+			failed = append(failed, engine.Left(seedbed.OrphanSnapshot, s.Pool, s.Volume+"@"+s.Name,
+				fmt.Errorf("volume %s of pool %s: %w", s.Volume, s.Pool, err)))
 			continue
 		}
-		t.Event("info", (i+1)*100/len(inst.Volumes), done, name, v.Name)
+		t.Event("info", (i+1)*100/len(specs), done, s.Name, s.Volume)
 	}
 	return errors.Join(failed...)
 }

@@ -60,7 +60,7 @@ func backupCreate(a *cli.App) *cobra.Command {
 instance's configuration. Only what is not in the target yet takes room there. In a Ceph
 pool the guest may be running, and only what has changed since the last backup is read,
 unless --full is given. In a directory pool the instance must be stopped. Volumes that
-are attached to the instance are left out.`,
+are attached to the instance are in the backup as well, except those of --exclude.`,
 		ValidArgsFunction: a.Completion(cli.Instances, cli.NoNames),
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if dry {
@@ -73,6 +73,7 @@ are attached to the instance are left out.`,
 	a.Fill(c, &r,
 		cli.Flag{Field: "target", Name: "to", Usage: "the `TARGET` that is to have the backup", Required: true},
 		cli.Flag{Field: "full", Usage: "read the disks as a whole, whatever has changed"},
+		cli.Flag{Field: "exclude", Usage: "attached `VOLUME` to leave out (repeatable)"},
 	)
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be done and what prevents it")
 	w.AddJob(a, c)
@@ -126,8 +127,12 @@ func backupShow(a *cli.App) *cobra.Command {
 				pairs = append(pairs, [2]string{fmt.Sprintf("nic %d", n.Index), fmt.Sprintf("%s in network %s", n.MAC, n.Network)})
 			}
 			for _, d := range b.Disks {
-				pairs = append(pairs, [2]string{fmt.Sprintf("disk %d", d.Disk), fmt.Sprintf("%s from pool %s; %s read, %d chunks, %d of them new (%s)",
-					d.Size, d.Pool, d.Read, d.Chunks, d.New, d.Stored)})
+				from := "pool " + d.Pool
+				if d.Volume != "" {
+					from = "volume " + d.Volume + " of " + from
+				}
+				pairs = append(pairs, [2]string{fmt.Sprintf("disk %d", d.Disk), fmt.Sprintf("%s from %s; %s read, %d chunks, %d of them new (%s)",
+					d.Size, from, d.Read, d.Chunks, d.New, d.Stored)})
 			}
 			return pairs
 		},

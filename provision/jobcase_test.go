@@ -271,12 +271,12 @@ var (
 		}},
 		{"snapshot", seedbed.Job{Kind: seedbed.JobSnapshot}, func(l *lab) caseJob {
 			inst := l.made()
-			return caseJob{l.job(l.intake.Snapshot(l.t.Context(), seedbed.InDefault("web1"), "s1", usual)),
+			return caseJob{l.job(l.intake.Snapshot(l.t.Context(), seedbed.InDefault("web1"), "s1", "", usual)),
 				func() { l.snapshots(inst, "s1") }, func() { l.snapshots(inst) }}
 		}},
 		{"snapshot-remove", seedbed.Job{Kind: seedbed.JobSnapshotRemove}, func(l *lab) caseJob {
 			inst := l.made()
-			l.runUntil(l.job(l.intake.Snapshot(l.t.Context(), seedbed.InDefault("web1"), "s1", usual)), seedbed.JobSucceeded)
+			l.runUntil(l.job(l.intake.Snapshot(l.t.Context(), seedbed.InDefault("web1"), "s1", "", usual)), seedbed.JobSucceeded)
 			return caseJob{id: l.job(l.intake.RemoveSnapshot(l.t.Context(), seedbed.InDefault("web1"), "s1", usual)),
 				done: func() { l.snapshots(inst) }}
 		}},

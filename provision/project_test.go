@@ -127,7 +127,7 @@ func TestOneNameInTwoProjects(t *testing.T) {
 		t.Errorf("rebuilt %+v", rebuilt)
 	}
 	named := seedbed.Named("acme", "web1")
-	l.runUntil(l.job(l.intake.Snapshot(ctx, named, "s1", usual)), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Snapshot(ctx, named, "s1", "", usual)), seedbed.JobSucceeded)
 	l.snapshots(rebuilt, "s1")
 	l.snapshots(ours)
 	l.runUntil(l.job(l.intake.RemoveSnapshot(ctx, named, "s1", usual)), seedbed.JobSucceeded)

@@ -18,7 +18,7 @@ func (l *lab) written() seedbed.Instance {
 	l.t.Helper()
 	disk := l.made().Volumes[0].Name
 	l.pool.Write(disk, "old")
-	l.runUntil(l.job(l.intake.Snapshot(l.t.Context(), seedbed.InDefault("web1"), "s1", usual)), seedbed.JobSucceeded)
+	l.runUntil(l.job(l.intake.Snapshot(l.t.Context(), seedbed.InDefault("web1"), "s1", "", usual)), seedbed.JobSucceeded)
 	l.pool.Write(disk, "new")
 	return l.byName("web1")
 }

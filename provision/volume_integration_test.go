@@ -104,7 +104,7 @@ func TestVolumesEndToEnd(t *testing.T) {
 	w.ok(w.hv.DestroyDomain(ctx, inst.ID))
 	disk := filepath.Join(w.path, "volumes", inst.Volumes[0].Name+".qcow2")
 
-	w.ends(w.job(w.intake.Snapshot(ctx, seedbed.InDefault("web1"), "s1", usual)), seedbed.JobSucceeded)
+	w.ends(w.job(w.intake.Snapshot(ctx, seedbed.InDefault("web1"), "s1", "", usual)), seedbed.JobSucceeded)
 	job := w.ends(w.job(w.intake.Flatten(ctx, seedbed.InDefault("web1"), usual)), seedbed.JobRolledBack)
 	if !strings.Contains(job.Error, "seedbed vm snapshot remove") {
 		t.Errorf("error %q", job.Error)

@@ -11,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/api/client"
+	"seedbed/api/wire"
 )
 
 // TestTooManyRequests checks how often a call is sent that the server answers with 429 at first.
@@ -55,7 +56,7 @@ func TestTooManyRequests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = c.TakeSnapshot(t.Context(), "v", "s")
+			_, err = c.TakeSnapshot(t.Context(), "v", wire.SnapshotRequest{Name: "s"})
 			if (err != nil) != test.fails || err != nil && !errors.Is(err, seedbed.ErrUnavailable) {
 				t.Errorf("error %v: want one: %t", err, test.fails)
 			}

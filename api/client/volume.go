@@ -26,8 +26,8 @@ func (c *Client) Snapshots(ctx context.Context, instance string) ([]wire.Snapsho
 }
 
 // TakeSnapshot starts a job that takes a snapshot of an instance's volumes.
-func (c *Client) TakeSnapshot(ctx context.Context, instance, name string) (seedbed.Receipt, error) {
-	return post[seedbed.Receipt](ctx, c, at("/instances", instance)+"/snapshots", wire.SnapshotRequest{Name: name})
+func (c *Client) TakeSnapshot(ctx context.Context, instance string, r wire.SnapshotRequest) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, at("/instances", instance)+"/snapshots", r)
 }
 
 // RestoreSnapshot starts a job that brings an instance's volumes back to a snapshot. confirm is the name of a

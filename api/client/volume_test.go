@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"seedbed/api/client"
+	"seedbed/api/wire"
 )
 
 func TestVolumeRoutes(t *testing.T) {
@@ -21,7 +22,10 @@ func TestVolumeRoutes(t *testing.T) {
 		"snapshots": {
 			func(c *client.Client) error { _, err := c.Snapshots(ctx, "v"); return err }, "GET /api/v1/instances/v/snapshots?limit=1000 ", "[]",
 		},
-		"snapshot": {func(c *client.Client) error { _, err := c.TakeSnapshot(ctx, "v", "s"); return err },
+		"snapshot": {func(c *client.Client) error {
+			_, err := c.TakeSnapshot(ctx, "v", wire.SnapshotRequest{Name: "s"})
+			return err
+		},
 			`POST /api/v1/instances/v/snapshots {"name":"s"}`, "{}"},
 		"snapshot restore": {func(c *client.Client) error {
 			_, err := c.RestoreSnapshot(ctx, "v", "s", "v", client.Power{Force: true})

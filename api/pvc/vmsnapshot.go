@@ -74,7 +74,7 @@ func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx, f *fields, o se
 	if err != nil {
 		return err
 	}
-	receipt, err := r.VolumeJobs.Snapshot(ctx, i.FullName(), name, o)
+	receipt, err := r.VolumeJobs.Snapshot(ctx, i.FullName(), name, seedbed.FreezeAuto, o)
 	if errors.Is(err, seedbed.ErrExists) {
 		return refused(fiber.StatusBadRequest, "Snapshot name '%s' already exists for VM '%s'!", name, i.Name)
 	}

@@ -112,7 +112,7 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 			return seedbed.Receipt{}, err
 		}
 		if j.Kind == seedbed.JobSnapshot {
-			return r.VolumeJobs.Snapshot(ctx, subject, s.Name, o)
+			return r.VolumeJobs.Snapshot(ctx, subject, s.Name, s.Freeze, o)
 		}
 		return r.VolumeJobs.RemoveSnapshot(ctx, subject, s.Name, o)
 	case seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize, seedbed.JobVolumeSet:

@@ -34,14 +34,14 @@ func (r *router) takeSnapshot(ctx context.Context, c *fiber.Ctx, o seedbed.JobOp
 	if err := server.Receive(c, &req); err != nil {
 		return seedbed.Receipt{}, err
 	}
-	if err := seedbed.CheckName("snapshot", req.Name); err != nil {
+	if err := cmp.Or(seedbed.CheckName("snapshot", req.Name), req.Freeze.Check()); err != nil {
 		return seedbed.Receipt{}, err
 	}
 	i, err := r.named(ctx, c)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	return r.VolumeJobs.Snapshot(ctx, i.FullName(), req.Name, o)
+	return r.VolumeJobs.Snapshot(ctx, i.FullName(), req.Name, req.Freeze, o)
 }
 
 // removeSnapshot accepts the removal of a snapshot.

@@ -20,8 +20,11 @@ func (r *Router) SnapshotsOf(ctx context.Context, i seedbed.Instance) ([]wire.Sn
 		for _, s := range found {
 			at := slices.IndexFunc(all, func(a wire.Snapshot) bool { return a.Name == s.Name })
 			if at < 0 {
-				all = append(all, wire.Snapshot{Name: s.Name, Job: s.Job, Created: s.Created})
+				all = append(all, wire.Snapshot{Name: s.Name, Job: s.Job, Created: s.Created, Consistency: s.Consistency})
 				at = len(all) - 1
+			}
+			if all[at].Consistency != s.Consistency {
+				all[at].Consistency = ""
 			}
 			all[at].Volumes = append(all[at].Volumes, v.Name)
 			all[at].Size += s.Size

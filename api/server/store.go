@@ -364,7 +364,7 @@ type VolumeKeeper interface {
 	// Flatten makes an instance's volumes independent of their image.
 	Flatten(ctx context.Context, instance seedbed.InstanceName, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// Snapshot takes a snapshot of an instance's volumes.
-	Snapshot(ctx context.Context, instance seedbed.InstanceName, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error)
+	Snapshot(ctx context.Context, of seedbed.InstanceName, name string, f seedbed.Freeze, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// RemoveSnapshot removes a snapshot of an instance's volumes.
 	RemoveSnapshot(ctx context.Context, instance seedbed.InstanceName, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// RemoveImage removes an image that nothing uses.

@@ -172,6 +172,8 @@ func SpotNotice(s *seedbed.Spot) json.RawMessage {
 // SnapshotRequest takes a snapshot of an instance's volumes.
 type SnapshotRequest struct {
 	Name string `json:"name"`
+	// Freeze says whether a running guest's file systems are frozen in the meantime; empty means auto.
+	Freeze seedbed.Freeze `json:"freeze,omitempty"`
 }
 
 // RestoreRequest brings an instance's volumes back to a snapshot. All members are optional.
@@ -200,6 +202,8 @@ type Snapshot struct {
 	Size seedbed.Bytes `json:"size,omitempty"`
 	// Complete is false if a volume of the instance does not have the snapshot.
 	Complete bool `json:"complete"`
+	// Consistency says in which state the guest was; empty if that is not known, or not the same for all of the volumes.
+	Consistency seedbed.Consistency `json:"consistency,omitempty"`
 }
 
 // Usage is what running instances have used since they were started, by their nodes.

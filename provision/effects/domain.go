@@ -1,6 +1,10 @@
 package effects
 
-import "seedbed"
+import (
+	"time"
+
+	"seedbed"
+)
 
 // The effects on domains.
 var (
@@ -42,6 +46,11 @@ var (
 	// GuestWait returns when such a program has exited, or after some seconds. The output can be asked for again for some minutes,
 	// unless the worker restarts.
 	GuestWait = Query[GuestProcess, seedbed.GuestProcess]{"guest-wait"}
+	// FreezeGuest has a guest's agent write out its file systems and freeze them. They thaw with ThawGuest, or after FreezeTime. The errors
+	// are those of GuestExec: the guest is then not frozen, as far as its agent can be reached.
+	FreezeGuest = Order[DomainRef]{"freeze-guest"}
+	// ThawGuest thaws them. It returns how many were frozen until now.
+	ThawGuest = Effect[DomainRef, int]{"thaw-guest"}
 	// DomainXML returns the definitions of domains, without those that do not exist.
 	DomainXML = Query[DomainRefs, map[seedbed.InstanceID]string]{"domain-xml"}
 	// CopyDomain returns a domain as another node gets it.
@@ -53,6 +62,9 @@ var (
 	// ForeignDomain returns one of them, with the pools that can take its disks.
 	ForeignDomain = Query[DomainName, seedbed.ForeignDomain]{"foreign-domain"}
 )
+
+// FreezeTime is how long a guest's file systems stay frozen at most.
+const FreezeTime = time.Minute
 
 type (
 	// DomainRef names an instance's domain.

@@ -104,6 +104,8 @@ func TestWire(t *testing.T) {
 		{func() error { return drop(GuestExec.Ask(ctx, &r, GuestCommand{"i", seedbed.GuestCommand{Path: "p"}})) }, "guest-exec",
 			`{"id":"i","command":{"path":"p"}}`},
 		{func() error { return drop(GuestWait.Ask(ctx, &r, GuestProcess{"i", 7})) }, "guest-wait", `{"id":"i","process":7}`},
+		{func() error { return FreezeGuest.Do(ctx, &r, call, domain) }, "freeze-guest", `{"id":"i"}`},
+		{func() error { return drop(ThawGuest.Do(ctx, &r, call, domain)) }, "thaw-guest", `{"id":"i"}`},
 		{func() error { return drop(Screenshot.Ask(ctx, &r, DomainRef{"i"})) }, "screenshot", `{"id":"i"}`},
 		{func() error { return drop(Console.Ask(ctx, &r, ConsoleTail{"i", 9})) }, "console", `{"id":"i","tail":"9"}`},
 		{func() error { return drop(DomainXML.Ask(ctx, &r, DomainRefs{[]seedbed.InstanceID{"i"}})) }, "domain-xml", `{"ids":["i"]}`},

@@ -15,8 +15,12 @@ import (
 
 // Snapshot accepts a request to take the snapshot called snapshot of the volumes of the instance
 // name. Errors: ErrInvalid for a name that cannot be used, and otherwise those of Flatten.
-func (in *Intake) Snapshot(ctx context.Context, name seedbed.InstanceName, snapshot string, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	return in.snapshotJob(ctx, snapshotRequest(seedbed.DoSnapshot, name, snapshot, o), nil)
+func (in *Intake) Snapshot(
+	ctx context.Context, name seedbed.InstanceName, snapshot string, freeze seedbed.Freeze, o seedbed.JobOptions,
+) (seedbed.Receipt, error) {
+	req := snapshotRequest(seedbed.DoSnapshot, name, snapshot, o)
+	req.Params["freeze"] = string(freeze)
+	return in.snapshotJob(ctx, req, nil)
 }
 
 // RemoveSnapshot accepts a request to remove a snapshot. The errors are those of Snapshot.
@@ -43,7 +47,7 @@ func (in *Intake) snapshotJob(ctx context.Context, req seedbed.Request, delivery
 // onSnapshot returns the job of a request, and what is to be said about it. It writes nothing.
 func (in *Intake) onSnapshot(ctx context.Context, req seedbed.Request) (job seedbed.Job, warnings []string, err error) {
 	kind := seedbed.SnapshotActions()[req.Action]
-	power, name, err := snapshotParams(req)
+	power, name, freeze, err := snapshotParams(req)
 	if err != nil {
 		return job, nil, err
 	}
@@ -56,7 +60,7 @@ func (in *Intake) onSnapshot(ctx context.Context, req seedbed.Request) (job seed
 		return job, nil, err
 	}
 	job = jobOn(inst, kind, req.JobOptions)
-	var spec any = seedbed.SnapshotJob{Name: name}
+	var spec any = seedbed.SnapshotJob{Name: name, Freeze: freeze}
 	switch kind {
 	case seedbed.JobSnapshot:
 		err = in.snapshotable(ctx, inst, name)
@@ -74,25 +78,38 @@ func (in *Intake) onSnapshot(ctx context.Context, req seedbed.Request) (job seed
 	return job, warnings, nil
 }
 
-// snapshotParams parses the parameters of a request: the name of a snapshot and, for a restore, how the
-// instance is switched off.
-func snapshotParams(req seedbed.Request) (power seedbed.PowerSpec, name string, err error) {
+// snapshotParams parses the parameters of a request: the name of a snapshot, for a new one whether the guest is frozen, and for a restore
+// how the instance is switched off.
+func snapshotParams(req seedbed.Request) (power seedbed.PowerSpec, name string, freeze seedbed.Freeze, err error) {
 	rest, takes := maps.Clone(req.Params), "snapshot"
-	if req.Action == seedbed.DoSnapshotRestore {
+	switch req.Action {
+	case seedbed.DoSnapshotRestore:
 		takes = "snapshot, force, soft and grace"
 		if power, rest, err = powerSpec(req.Params); err != nil {
-			return power, "", err
+			return power, "", "", err
+		}
+	case seedbed.DoSnapshot:
+		takes = "snapshot and freeze"
+		if given, has := rest["freeze"]; has {
+			text, _ := given.(string)
+			if freeze = seedbed.Freeze(text); given != text {
+				freeze = "?"
+			}
+			if err := freeze.Check(); err != nil {
+				return power, "", "", err
+			}
+			delete(rest, "freeze")
 		}
 	}
 	name, ok := rest["snapshot"].(string)
 	if delete(rest, "snapshot"); !ok {
-		return power, "", seedbed.Errorf(seedbed.ErrInvalid, "param snapshot is missing, or is not a string: expected the name of a snapshot")
+		return power, "", "", seedbed.Errorf(seedbed.ErrInvalid, "param snapshot is missing, or is not a string: expected the name of a snapshot")
 	}
 	if len(rest) > 0 {
-		return power, "", seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: action %s accepts %s",
+		return power, "", "", seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: action %s accepts %s",
 			seedbed.Clip(slices.Sorted(maps.Keys(rest))[0]), req.Action, takes)
 	}
-	return power, name, nil
+	return power, name, freeze, nil
 }
 
 // reported returns the snapshot of that name as the node reports it, or its zero value if the volume has

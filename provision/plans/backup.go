@@ -101,10 +101,11 @@ func (t *task) eachBackupDisk(
 }
 
 func (t *task) snapshotBackup(ctx context.Context) error {
-	return t.eachBackupDisk(ctx, "snapshot %s of volume %s is taken", t.take)
+	return t.consistently(ctx, seedbed.FreezeAuto, t.eachBackupDisk)
 }
 
 func (t *task) dropBackupSnapshots(ctx context.Context) error {
+	t.thawLeft(ctx)
 	return t.eachBackupDisk(ctx, "snapshot %s of volume %s is removed", t.drop)
 }
 

@@ -89,11 +89,14 @@ func (t *task) eachOf(
 }
 
 func (t *task) takeSnapshots(ctx context.Context) error {
-	const taken = "snapshot %s of volume %s is taken"
+	var input seedbed.SnapshotJob
+	if err := t.input(&input); err != nil {
+		return err
+	}
 	if err := t.leavesOut(ctx, "in the snapshot"); err != nil {
 		return err
 	}
-	return t.eachSnapshot(ctx, taken, t.take)
+	return t.consistently(ctx, input.Freeze, t.eachSnapshot)
 }
 
 func (t *task) take(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
@@ -104,6 +107,7 @@ func (t *task) take(ctx context.Context, call seedbed.Call, spec seedbed.Snapsho
 // undoSnapshots removes the snapshots that this job has taken. A snapshot of that name that existed
 // before stays.
 func (t *task) undoSnapshots(ctx context.Context) error {
+	t.thawLeft(ctx)
 	const left = "no snapshot %s that this job took is left of volume %s" // also if it took none
 	return t.eachSnapshot(ctx, left, func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
 		err := t.drop(ctx, call, spec)

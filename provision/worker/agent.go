@@ -36,8 +36,8 @@ const (
 
 // agents runs programs and copies files in guests, by their agents. An agent is the guest's: nothing that it answers is trusted.
 type agents struct {
-	hypervisor Hypervisor
-	results    *results
+	agent   Agent
+	results *results
 }
 
 // ask asks an agent, and decodes what it returns.
@@ -54,7 +54,7 @@ func ask[T any](ctx context.Context, a agents, id seedbed.InstanceID, command st
 		return none, seedbed.Errorf(seedbed.ErrInvalid, "the program's path, arguments and input have %s, as the guest agent is sent them: "+
 			"expected at most %s", seedbed.Bytes(len(request)), seedbed.Bytes(maxAgentRequest))
 	}
-	answer, err := a.hypervisor.AskAgent(ctx, id, request)
+	answer, err := a.agent.AskAgent(ctx, id, request)
 	if err != nil {
 		return none, err
 	}

@@ -17,14 +17,10 @@ func vmSnapshot(a *cli.App) *cobra.Command {
 		Use: "snapshot", Aliases: []string{"snapshots"}, Short: "Manage snapshots of an instance's disks",
 		Long: `Manage snapshots of an instance's disks. A snapshot holds what the guest has written at
 one moment, for each disk separately. In a Ceph pool the guest may be running; its memory
-is not included. In a directory pool the instance must be stopped.`,
+is not included, but its file systems are frozen if it has a guest agent. In a directory pool the instance must be stopped.`,
 	})
 	c.AddCommand(
-		a.JobAction("create VM NAME", "Take a snapshot of each disk",
-			func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
-				return api.TakeSnapshot(ctx, args[0], args[1])
-			}),
-		vmSnapshotList(a), vmSnapshotRestore(a),
+		vmSnapshotCreate(a), vmSnapshotList(a), vmSnapshotRestore(a),
 		a.Confirmed("Remove snapshot %[2]s of instance %[1]s", a.JobAction("remove VM NAME", "Remove a snapshot",
 			func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 				return api.RemoveSnapshot(ctx, args[0], args[1])
@@ -33,16 +29,31 @@ is not included. In a directory pool the instance must be stopped.`,
 	return c
 }
 
+func vmSnapshotCreate(a *cli.App) *cobra.Command {
+	var r wire.SnapshotRequest
+	c := a.JobAction("create VM NAME", "Take a snapshot of each disk",
+		func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
+			r.Name = args[1]
+			return api.TakeSnapshot(ctx, args[0], r)
+		})
+	c.Long = `Take a snapshot of each disk of an instance. If its guest runs and has a guest agent, the
+agent writes out the guest's file systems and freezes them until the snapshots are taken.
+Otherwise the disks are as after a power cut. "vm snapshot list" shows which it was.`
+	a.Fill(c, &r, cli.Flag{Field: "freeze",
+		Usage: "`WHEN` to freeze a guest: auto (if its agent answers, the default), always (or else fail) or never"})
+	return c
+}
+
 func vmSnapshotList(a *cli.App) *cobra.Command {
 	return cli.Resource[wire.Snapshot]{
 		Some: cli.SelectedOf((*client.Client).ListSnapshots), None: "no snapshots yet: seedbed vm snapshot create ARG NAME",
-		Head: []string{"name", "disks", "size", "complete", "taken"},
+		Head: []string{"name", "disks", "size", "complete", "guest", "taken"},
 		Row: func(s wire.Snapshot) []string {
 			size := ""
 			if s.Size > 0 {
 				size = s.Size.String()
 			}
-			return []string{s.Name, strconv.Itoa(len(s.Volumes)), size, cli.YesNo(s.Complete), a.Ago(s.Created)}
+			return []string{s.Name, strconv.Itoa(len(s.Volumes)), size, cli.YesNo(s.Complete), string(s.Consistency), a.Ago(s.Created)}
 		},
 	}.List(a, "list VM", "List an instance's snapshots")
 }

@@ -44,11 +44,20 @@ func (h *Hypervisor) SetAgent(id seedbed.InstanceID, answer func(request []byte)
 
 // GuestAgent is the agent of a guest with files and a few programs.
 type GuestAgent struct {
-	mu    sync.Mutex
-	Files map[string]string
-	open  map[int64]*openFile
-	ended map[int64]map[string]any // what guest-exec-status answers, by the process
-	last  int64
+	mu      sync.Mutex
+	Files   map[string]string
+	open    map[int64]*openFile
+	ended   map[int64]map[string]any // what guest-exec-status answers, by the process
+	last    int64
+	frozen  bool
+	freezes int
+}
+
+// Frozen reports whether the guest's file systems are frozen, and how often they were.
+func (g *GuestAgent) Frozen() (now bool, times int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.frozen, g.freezes
 }
 
 type openFile struct {
@@ -120,6 +129,19 @@ func (g *GuestAgent) Answer(request []byte) ([]byte, error) {
 func (g *GuestAgent) do(r agentRequest) (any, error) {
 	a := r.Arguments
 	switch r.Execute {
+	case "guest-fsfreeze-freeze":
+		if g.frozen {
+			return nil, errors.New("the command guest-fsfreeze-freeze has been disabled: the guest is frozen")
+		}
+		g.frozen = true
+		g.freezes++
+		return 2, nil
+	case "guest-fsfreeze-thaw":
+		if !g.frozen {
+			return 0, nil
+		}
+		g.frozen = false
+		return 2, nil
 	case "guest-exec":
 		return g.exec(a.Path, a.Arg, string(a.Input))
 	case "guest-exec-status":

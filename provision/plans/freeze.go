@@ -1,0 +1,107 @@
+package plans
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"seedbed"
+	"seedbed/provision/effects"
+)
+
+// thawTime limits a request to thaw a guest. The worker thaws one that does not answer later.
+const thawTime = 30 * time.Second
+
+// eachOfJob calls do for the snapshots that a job takes, as eachSnapshot does.
+type eachOfJob func(ctx context.Context, done string, do func(context.Context, seedbed.Call, seedbed.SnapshotSpec) error) error
+
+// consistently takes snapshots while the guest's file systems are frozen, as freeze says. Each snapshot says in which state the guest was.
+// The guest is thawed in any case: here, by the undo, by the next run of the stage, and by the worker after effects.FreezeTime.
+func (t *task) consistently(ctx context.Context, freeze seedbed.Freeze, each eachOfJob) error {
+	take := func(as seedbed.Consistency) error {
+		return each(ctx, "snapshot %s of volume %s is taken ("+string(as)+")",
+			func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
+				spec.Consistency = as
+				return t.take(ctx, call, spec)
+			})
+	}
+	off, err := t.isOff(ctx)
+	switch {
+	case err != nil:
+		return err
+	case off:
+		return take(seedbed.ConsistencyOff)
+	case freeze == seedbed.FreezeNever:
+		return take(seedbed.ConsistencyCrash)
+	}
+	ref := effects.DomainRef{ID: t.Job.Instance}
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.FreezeGuest.Do(ctx, t.Worker(), call, ref)
+	})
+	switch {
+	case err == nil:
+	case freeze == seedbed.FreezeAlways:
+		return fmt.Errorf("freeze the file systems of the guest: %w", err)
+	case unfrozen(err):
+		t.Event("info", t.Progress(), "the guest's file systems are not frozen, so its disks are as after a power cut: %s", err)
+		return take(seedbed.ConsistencyCrash)
+	default:
+		return err
+	}
+	// What an earlier run of this stage has taken is of another moment.
+	if err = each(ctx, "no snapshot %s of volume %s is of an earlier moment", t.dropOwn); err == nil {
+		err = take(seedbed.ConsistencyFrozen)
+	}
+	thawed, thawErr := t.thaw(ctx)
+	switch {
+	case err != nil:
+		return err
+	case thawErr != nil:
+		return fmt.Errorf("thaw the file systems of the guest: %w", thawErr)
+	case thawed == 0:
+		return seedbed.Errorf(seedbed.ErrConflict, "the file systems of the guest have thawed before all snapshots were taken, which may take %s",
+			effects.FreezeTime)
+	}
+	return nil
+}
+
+// unfrozen reports whether an error of FreezeGuest says that the guest cannot be frozen.
+func unfrozen(err error) bool {
+	for _, kind := range []error{seedbed.ErrConflict, seedbed.ErrNotFound, seedbed.ErrAgentRefuses, seedbed.ErrTooLargeAnswer,
+		seedbed.ErrUnavailable} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// thaw thaws the guest, also when ctx has ended.
+func (t *task) thaw(ctx context.Context) (systems int, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), thawTime)
+	defer cancel()
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+		systems, err = effects.ThawGuest.Do(ctx, t.Worker(), call, effects.DomainRef{ID: t.Job.Instance})
+		return err
+	})
+	return systems, err
+}
+
+// thawLeft thaws a guest that a run of the stage may have left frozen. A guest without an agent is not.
+func (t *task) thawLeft(ctx context.Context) {
+	if off, err := t.isOff(ctx); err == nil && !off {
+		if n, err := t.thaw(ctx); err == nil && n > 0 {
+			t.Event("info", t.Progress(), "the guest's file systems are thawed")
+		}
+	}
+}
+
+// dropOwn removes a snapshot that this job has taken.
+func (t *task) dropOwn(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
+	err := t.drop(ctx, call, spec)
+	if errors.Is(err, seedbed.ErrConflict) { // of another job, which take refuses
+		return nil
+	}
+	return err
+}

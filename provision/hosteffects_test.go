@@ -122,6 +122,12 @@ func (h *host) handleDomains(t effects.Handlers) {
 	effects.ResizeDomain.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.DomainSize) error {
 		return h.ResizeDomain(ctx, c, a.ID, a.VCPUs, a.Memory)
 	})
+	effects.RenameDomain.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.NamedDomain) error {
+		if err := h.fence(c); err != nil {
+			return err
+		}
+		return h.hv.RenameDomain(ctx, a.ID, a.Name)
+	})
 	effects.ChangeDomain.Handle(t, func(
 		ctx context.Context, c seedbed.Call, a seedbed.DomainChange, _ effects.Listener,
 	) (changed effects.DomainChanged, err error) {

@@ -19,6 +19,8 @@ var (
 	ResizeDomain   = Order[DomainSize]{"resize-domain"}
 	// ChangeDomain changes a domain, and its guest as far as that is possible while it runs.
 	ChangeDomain = Effect[seedbed.DomainChange, DomainChanged]{"change-domain"}
+	// RenameDomain gives a domain that is off another name.
+	RenameDomain = Order[NamedDomain]{"rename-domain"}
 	// AttachDisk attaches a volume to a domain, and to its guest if it runs. DetachDisk takes it away.
 	AttachDisk = Order[DiskAttachment]{"attach-disk"}
 	DetachDisk = Order[DiskSerial]{"detach-disk"}
@@ -88,6 +90,11 @@ type (
 	// DomainName names a domain that may not belong to an instance.
 	DomainName struct {
 		Name string `json:"name"`
+	}
+	// NamedDomain is the name that an instance's domain is to have, as seedbed.InstanceName.String has it.
+	NamedDomain struct {
+		ID   seedbed.InstanceID `json:"id"`
+		Name string             `json:"name"`
 	}
 	// DomainSize is the size that a domain is to have; zero leaves a value unchanged.
 	DomainSize struct {

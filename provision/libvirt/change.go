@@ -4,6 +4,10 @@ package libvirt
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 
 	lv "libvirt.org/go/libvirt"
@@ -48,6 +52,60 @@ func (d *Driver) ChangeDomain(ctx context.Context, c seedbed.DomainChange) ([]st
 		}
 		return Differing(now, c), nil
 	})
+}
+
+// RenameDomain implements worker.DomainChanger. libvirt keeps the variables of a domain's firmware in a file with the domain's name, which it
+// does not rename, and which another domain of the former name would use.
+func (d *Driver) RenameDomain(ctx context.Context, id seedbed.InstanceID, name string) error {
+	return d.do(ctx, "rename domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
+		dom, _, err := find(conn, id)
+		if err != nil {
+			return err
+		}
+		defer free(dom)
+		switch now, err := dom.GetName(); {
+		case err != nil:
+			return err
+		case now != name:
+			if err := rename(conn, dom, id, name); err != nil {
+				return err
+			}
+		}
+		return amend(conn, dom, func(doc string) (string, bool, error) { return withVariablesOf(doc, name) })
+	})
+}
+
+// rename gives a domain that is off another name, which no other domain has.
+func rename(conn *lv.Connect, dom *lv.Domain, id seedbed.InstanceID, name string) error {
+	switch active, err := dom.IsActive(); {
+	case err != nil:
+		return err
+	case active:
+		return seedbed.Errorf(seedbed.ErrInUse, "domain %s is running: shut it down first (seedbed vm stop)", id)
+	}
+	other, err := conn.LookupDomainByName(name)
+	switch {
+	case err == nil:
+		free(other)
+		return seedbed.Errorf(seedbed.ErrConflict, "another domain has the name %q: choose another name", name)
+	case !has(err, lv.ERR_NO_DOMAIN):
+		return err
+	}
+	return dom.Rename(name, 0)
+}
+
+// withVariablesOf moves the file with the variables of a domain's firmware to the one of that name beside it, and returns the document
+// with that. A domain that was not started yet has no file.
+func withVariablesOf(doc, name string) (amended string, changed bool, err error) {
+	from, err := variablesAt(doc)
+	to := variablesNamed(from, name)
+	if err != nil || to == from {
+		return "", false, err
+	}
+	if err := os.Rename(from, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", false, fmt.Errorf("rename the variables of the firmware: %w", err)
+	}
+	return strings.ReplaceAll(doc, ">"+from+"<", ">"+to+"<"), true, nil
 }
 
 // insertLive changes the image in the CD-ROM drive of a running domain, if it has the drive. A drive cannot be added while a domain runs.

@@ -60,3 +60,18 @@ func TestOffersUEFI(t *testing.T) {
 		}
 	}
 }
+
+func TestVariablesNamed(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/var/lib/libvirt/qemu/nvram/web1_VARS.fd": "/var/lib/libvirt/qemu/nvram/web2_VARS.fd",
+		"/nvram/web1.shop_VARS.fd":                 "/nvram/web2_VARS.fd",
+		"/nvram/web1_VARS.qcow2":                   "/nvram/web2_VARS.qcow2",
+		"/nvram/of-an-administrator.fd":            "/nvram/of-an-administrator.fd",
+		"":                                         "",
+	} {
+		if got := variablesNamed(path, "web2"); got != want {
+			t.Errorf("%s: %s; want %s", path, got, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"cmp"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -224,4 +225,15 @@ func changeOne(d *libvirtxml.Domain, what string, c seedbed.DomainChange, host H
 		return nil
 	}
 	return setScreen(d, wantedScreen(c))
+}
+
+// variablesNamed returns the path of the variables of a firmware for a domain of that name, which libvirt itself would choose, beside those
+// at path. It returns path for one that libvirt has not chosen.
+func variablesNamed(path, name string) string {
+	dir, file := filepath.Split(path)
+	at := strings.LastIndex(file, "_VARS")
+	if at < 0 {
+		return path
+	}
+	return dir + name + file[at:]
 }

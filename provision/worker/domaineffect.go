@@ -46,6 +46,12 @@ func (s *Server) handleDomains(h effects.Handlers) {
 		}
 		return s.hypervisor.ResizeDomain(ctx, a.ID, a.VCPUs, a.Memory)
 	})
+	effects.RenameDomain.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.NamedDomain) error {
+		if err := cmp.Or(checkInstance(a.ID), seedbed.CheckFullName(a.Name)); err != nil {
+			return err
+		}
+		return s.hypervisor.RenameDomain(ctx, a.ID, a.Name)
+	})
 	effects.ChangeDomain.Handle(h, func(
 		ctx context.Context, _ seedbed.Call, c seedbed.DomainChange, _ effects.Listener,
 	) (changed effects.DomainChanged, err error) {

@@ -38,6 +38,10 @@ type DomainChanger interface {
 	// that is as asked is not changed. Errors: ErrNotFound without the domain, ErrConflict if it is not tagged, ErrInvalid for a
 	// change that cannot be made, ErrInUse if the guest has locked the drive and c.Force is not set; the definition has changed then.
 	ChangeDomain(ctx context.Context, c seedbed.DomainChange) (pending []string, err error)
+	// RenameDomain gives a domain that is off another name, and what is named by it on the host. A domain that has that name is not changed.
+	// It may be repeated, with the former name as well. Errors: ErrNotFound without the domain, ErrInUse while it runs, ErrConflict if it
+	// is not tagged or if another domain has the name.
+	RenameDomain(ctx context.Context, id seedbed.InstanceID, name string) error
 }
 
 // DiskAttacher attaches volumes to domains.

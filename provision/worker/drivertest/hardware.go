@@ -113,3 +113,27 @@ func (h *Hypervisor) Live(id seedbed.InstanceID) seedbed.DomainSpec {
 	}
 	return seedbed.DomainSpec{}
 }
+
+// RenameDomain implements worker.DomainChanger.
+func (h *Hypervisor) RenameDomain(ctx context.Context, id seedbed.InstanceID, name string) error {
+	return h.effect(ctx, "RenameDomain", func() error {
+		d, err := h.ours(id)
+		switch {
+		case err != nil:
+			return err
+		case d == nil:
+			return seedbed.Errorf(seedbed.ErrNotFound, "domain %s is not defined", id)
+		case d.spec.Name == name:
+			return nil
+		case d.state != seedbed.DomainOff:
+			return seedbed.Errorf(seedbed.ErrInUse, "domain %s runs: shut it down first", d.spec.Name)
+		}
+		for _, other := range h.domains {
+			if other.spec.Name == name {
+				return seedbed.Errorf(seedbed.ErrConflict, "another domain has the name %s", name)
+			}
+		}
+		d.spec.Name = name
+		return nil
+	})
+}

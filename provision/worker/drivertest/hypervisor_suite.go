@@ -54,6 +54,7 @@ func TestHypervisor(t *testing.T, d HypervisorDriver) {
 		{"attach", testAttach},
 		{"attach a NIC", testAttachNIC},
 		{"change", testChange},
+		{"rename", testRename},
 		{"shutdown", testShutdown},
 		{"at the same time", testDefineTogether},
 		{"ended context", testEndedHypervisor},

@@ -234,3 +234,37 @@ func testChange(t *testing.T, d HypervisorDriver) {
 	_, err = h.ChangeDomain(ctx, seedbed.DomainChange{ID: foreign.ID, BootFrom: &cdrom})
 	is(t, "change another's", err, seedbed.ErrConflict)
 }
+
+// testRename checks that a domain that is off gets another name and the former one again, each as often as it is asked.
+func testRename(t *testing.T, d HypervisorDriver) {
+	ctx, h, spec, other, foreign := t.Context(), d.Open(t), d.Spec(t), d.Spec(t), d.Spec(t)
+	to := spec.Name + "-b"
+	is(t, "rename what is absent", h.RenameDomain(ctx, spec.ID, to), seedbed.ErrNotFound)
+	ok(t, "define", h.DefineDomain(ctx, spec))
+	defer undefine(t, h, spec.ID)
+	ok(t, "define another", h.DefineDomain(ctx, other))
+	defer undefine(t, h, other.ID)
+	named := func(want string) {
+		t.Helper()
+		if got, err := h.DomainState(ctx, spec.ID); err != nil || got.Name != want || got.Job != spec.Job {
+			t.Errorf("renamed: %+v, %v; want the name %s", got, err, want)
+		}
+	}
+	for range 2 {
+		ok(t, "rename", h.RenameDomain(ctx, spec.ID, to))
+		named(to)
+	}
+	is(t, "take another's name", h.RenameDomain(ctx, spec.ID, other.Name), seedbed.ErrConflict)
+	for range 2 {
+		ok(t, "rename back", h.RenameDomain(ctx, spec.ID, spec.Name))
+	}
+	named(spec.Name)
+	ok(t, "rename again", h.RenameDomain(ctx, spec.ID, to))
+	ok(t, "start", h.StartDomain(ctx, spec.ID))
+	ok(t, "the name that it has", h.RenameDomain(ctx, spec.ID, to))
+	is(t, "rename while it runs", h.RenameDomain(ctx, spec.ID, spec.Name), seedbed.ErrInUse)
+	named(to)
+
+	d.Foreign(t, foreign.ID, foreign.Name)
+	is(t, "rename another's", h.RenameDomain(ctx, foreign.ID, foreign.Name+"-b"), seedbed.ErrConflict)
+}

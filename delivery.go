@@ -204,6 +204,8 @@ type Step struct {
 	Flattened bool
 	// Resized is what the stage Done changed of the instance's size; nil leaves it.
 	Resized *ResizeSpec
+	// Renamed is the name that the stage Done gives the instance; empty leaves it.
+	Renamed string
 	// Events are the events of the stage Done, each as LogEvent takes it.
 	Events []Event
 }

@@ -307,6 +307,30 @@ type HardwareJob struct {
 	Changed []string       `json:"changed,omitempty"`
 }
 
+// JobRename gives an instance that is off another name. Its ID, and what is named by that, stays.
+const JobRename JobKind = "rename"
+
+// RenameJob is the input of a JobRename.
+type RenameJob struct {
+	From string `json:"from"` // the store sets it
+	To   string `json:"to"`
+}
+
+// CheckRename returns an error if the instance cannot get another name: ErrInvalid for an unusable name or the one that it has, ErrConflict
+// unless it is stopped.
+func (i Instance) CheckRename(to string) error {
+	if err := CheckInstanceName(to); err != nil {
+		return err
+	}
+	switch {
+	case to == i.Name:
+		return Errorf(ErrInvalid, "instance %q has that name already: expected another one", i.Name)
+	case i.State != InstanceStopped:
+		return Errorf(ErrConflict, "instance %q is %s: it can be renamed while it is stopped (seedbed vm stop)", i.Name, i.State)
+	}
+	return nil
+}
+
 // FormatISO is the format of images with an ISO 9660 file system, which CD-ROM drives take.
 const FormatISO = "iso"
 

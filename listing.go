@@ -73,7 +73,7 @@ func JobKinds() []JobKind {
 	return []JobKind{JobCreate, JobRemove, JobImport, JobStart, JobStop, JobReboot, JobRebuild, JobMigrate, JobResize,
 		JobFlatten, JobSnapshot, JobSnapshotRemove, JobSnapshotRestore, JobImageRemove, JobOVA, JobOVARemove, JobAdopt, JobForget,
 		JobVolumeAdd, JobVolumeRemove, JobVolumeResize, JobVolumeSet, JobAttach, JobDetach,
-		JobNICAdd, JobNICRemove, JobNICSet, JobSet, JobFailover,
+		JobNICAdd, JobNICRemove, JobNICSet, JobSet, JobRename, JobFailover,
 		JobBackup, JobBackupRestore, JobBackupVerify, JobBackupRemove}
 }
 

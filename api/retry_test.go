@@ -158,6 +158,16 @@ func TestRetry(t *testing.T) {
 		t.Errorf("%+v, and once more %+v", changed, second)
 	}
 
+	s.expect(t, "POST", "/instances/web1/stop", `{"force":true}`, 202)
+	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceStopped})
+	s.expect(t, "POST", "/instances/web1/rename", `{"name":"web9"}`, 202)
+	retried[seedbed.JobRename] = true
+	to := fail()
+	retry(to.ID, 202, `"state":"queued"`)
+	if second := fail(); second.Kind != seedbed.JobRename || string(second.Spec) != string(to.Spec) {
+		t.Errorf("%+v, and once more %+v", to, second)
+	}
+
 	s.targets(t)
 	web1, err := s.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
 	if err != nil {

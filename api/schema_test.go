@@ -40,7 +40,7 @@ var (
 		"ProfileRequest": seedbed.Profile{},
 		"RebuildRequest": wire.RebuildRequest{}, "RestoreRequest": wire.RestoreRequest{}, "MigrateRequest": wire.MigrateRequest{},
 		"MigrationTarget": seedbed.MigrationTarget{}, "Usage": wire.Usage{}, "InstanceUsage": wire.InstanceUsage{},
-		"Replay": wire.ReplayRequest{}, "ResizeRequest": wire.ResizeRequest{},
+		"Replay": wire.ReplayRequest{}, "ResizeRequest": wire.ResizeRequest{}, "RenameRequest": wire.RenameRequest{},
 		"Rotation":               wire.EndpointRotation{},
 		"NetworkTemplateRequest": wire.NetworkTemplateRequest{}, "ScriptOptionsChange": wire.ScriptOptionsChange{},
 		"ScriptRequest": wire.ScriptRequest{}, "StorageTemplateRequest": wire.StorageTemplateRequest{},

@@ -310,6 +310,8 @@ func acceptSubject(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accepta
 		return acceptRestore(ctx, tx, a)
 	case seedbed.JobSet:
 		return acceptSet(ctx, tx, &a.Job)
+	case seedbed.JobRename:
+		return acceptRename(ctx, tx, &a.Job)
 	case seedbed.JobSnapshot:
 		return acceptSnapshot(ctx, tx, &a.Job)
 	case seedbed.JobBackupVerify, seedbed.JobBackupRemove: // what they work on is not in the database

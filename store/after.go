@@ -44,7 +44,8 @@ func acceptPool(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) (err e
 		seedbed.JobOVA, seedbed.JobOVARemove, seedbed.JobBackupVerify, seedbed.JobBackupRemove,
 		seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobAttach,
 		seedbed.JobDetach,
-		seedbed.JobNICAdd, seedbed.JobNICRemove, seedbed.JobNICSet, seedbed.JobSet, seedbed.JobFailover:
+		seedbed.JobNICAdd, seedbed.JobNICRemove, seedbed.JobNICSet, seedbed.JobSet, seedbed.JobRename,
+		seedbed.JobFailover:
 	case seedbed.JobImport:
 		j.Pool = a.Image.Pool
 	case seedbed.JobImageRemove:

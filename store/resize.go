@@ -38,6 +38,46 @@ func acceptResize(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	return holdQuotas(ctx, groupcommit.Alone(tx), next)
 }
 
+// acceptRename completes the row of a job that gives an instance, which must be off, another name.
+func acceptRename(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
+	if err := acceptVolumeJob(ctx, tx, j); err != nil {
+		return err
+	}
+	var spec seedbed.RenameJob
+	if err := readSpec(*j, &spec); err != nil {
+		return err
+	}
+	inst, err := instances.ReadOne(ctx, tx, j.Instance)
+	if err != nil {
+		return err
+	}
+	if err := inst.CheckRename(spec.To); err != nil {
+		return err
+	}
+	if err := instances.NameFree(ctx, tx, inst.Project, spec.To); err != nil {
+		return err
+	}
+	spec.From = inst.Name
+	j.Spec, err = json.Marshal(spec)
+	return err
+}
+
+// renamed gives the instance of a job the name that the job has given its domain. Nothing undoes that: another instance may have the former
+// name at once. It may be repeated.
+func renamed(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, name string) error {
+	if j.Kind != seedbed.JobRename {
+		return seedbed.Errorf(seedbed.ErrInvalid, "job %s renames nothing: it is a %s job", j.ID.Short(), j.Kind)
+	}
+	inst, err := instances.ReadOne(ctx, tx, j.Instance)
+	if err != nil || inst.Name == name {
+		return err
+	}
+	if err := instances.NameFree(ctx, tx, inst.Project, name); err != nil {
+		return err
+	}
+	return instances.Rename(ctx, tx, j.Instance, name)
+}
+
 // given returns n, or NULL if n is zero.
 func given(n int64) sql.NullInt64 { return sql.NullInt64{Int64: n, Valid: n != 0} }
 

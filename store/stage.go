@@ -33,7 +33,7 @@ func (db *DB) Step(ctx context.Context, ref seedbed.JobRef, s seedbed.Step) erro
 		return outbox.Emit(ctx, tx, events...)
 	}
 	switch {
-	case s.Image != nil || s.Images != nil || s.Flattened || s.Resized != nil: // rows that caches hold
+	case s.Image != nil || s.Images != nil || s.Flattened || s.Resized != nil || s.Renamed != "": // rows that caches hold
 		return db.sql.Update(ctx, what, alone)
 	case s.InstanceState != "": // a row that other transactions lock
 		return db.writes.Own(ctx, what, alone)
@@ -88,6 +88,11 @@ func step(ctx context.Context, b *groupcommit.Batch, ref seedbed.JobRef, s seedb
 	}
 	if s.Resized != nil {
 		if err := resized(ctx, tx, j, *s.Resized); err != nil {
+			return nil, err
+		}
+	}
+	if s.Renamed != "" {
+		if err := renamed(ctx, tx, j, s.Renamed); err != nil {
 			return nil, err
 		}
 	}

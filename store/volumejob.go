@@ -20,6 +20,14 @@ import (
 func checkVolumeJob(j seedbed.Job) (ok bool, err error) {
 	switch j.Kind {
 	case seedbed.JobFlatten, seedbed.JobForget, seedbed.JobResize, seedbed.JobSet:
+	case seedbed.JobRename:
+		var input seedbed.RenameJob
+		if err := json.Unmarshal(j.Spec, &input); err != nil {
+			return true, seedbed.Errorf(seedbed.ErrInvalid, "a %s job needs a name", j.Kind)
+		}
+		if err := seedbed.CheckInstanceName(input.To); err != nil {
+			return true, err
+		}
 	case seedbed.JobSnapshot, seedbed.JobSnapshotRemove, seedbed.JobSnapshotRestore:
 		var input seedbed.SnapshotJob
 		if err := json.Unmarshal(j.Spec, &input); err != nil {
@@ -186,7 +194,13 @@ func (db *DB) InstanceNames(ctx context.Context, ids []seedbed.InstanceID) (map[
 			if err != nil {
 				return err
 			}
-			if last.Subject != "" {
+			now, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT `+instances.FullName+` FROM instance WHERE id = $1`, id)
+			switch {
+			case err != nil:
+				return err
+			case now != "": // a job may have renamed it
+				names[id] = now
+			case last.Subject != "":
 				names[id] = last.FullSubject().String()
 			}
 		}

@@ -105,3 +105,13 @@ func (c *Client) ResizeInstance(ctx context.Context, name string, r seedbed.Resi
 func (c *Client) PlanResize(ctx context.Context, name string, r seedbed.ResizeRequest) (seedbed.Plan, error) {
 	return post[seedbed.Plan](ctx, c, at("/instances", name)+"/resize", wire.ResizeRequest{ResizeRequest: r, DryRun: true})
 }
+
+// RenameInstance starts a job that gives an instance, which must be stopped, another name.
+func (c *Client) RenameInstance(ctx context.Context, name, to string) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, at("/instances", name)+"/rename", wire.RenameRequest{Name: to})
+}
+
+// PlanRename returns what RenameInstance would change.
+func (c *Client) PlanRename(ctx context.Context, name, to string) (seedbed.Plan, error) {
+	return post[seedbed.Plan](ctx, c, at("/instances", name)+"/rename", wire.RenameRequest{Name: to, DryRun: true})
+}

@@ -34,7 +34,6 @@ var absences = []absent{
 	{"POST", "/vm", "A VM is not defined by its XML: make one with \"pvc provisioner create\" or \"seedbed create\", " +
 		"or take over a libvirt domain with \"seedbed vm adopt\"."},
 	{"POST", "/vm/*", notByXML},
-	{"POST", "/vm/*/rename", "A VM keeps its name, which its guest has as host name: make another VM with \"seedbed create\"."},
 	{"POST", "/vm/*/locks", "Locks of volumes are not flushed here: start the VM with \"pvc vm start\". " +
 		"If that fails, \"seedbed job list\" says why."},
 	{"", "/vm/*/snapshot/**", "Snapshots are not exported, imported or sent to other clusters: " + ofSnapshots},

@@ -11,7 +11,7 @@ func TestAbsentPaths(t *testing.T) {
 	t.Parallel()
 	for request, want := range map[string]string{
 		"POST /vm": "seedbed vm adopt", "POST /vm/web1": "seedbed vm resize",
-		"POST /vm/web1/rename": "host name", "POST /vm/web1/locks": "pvc vm start",
+		"POST /vm/web1/locks":           "pvc vm start",
 		"POST /vm/web1/snapshot/export": "not exported", "POST /vm/web1/snapshot/send": "seedbed vm snapshot",
 		"POST /vm/web1/backup": "seedbed vm snapshot",
 		"POST /vm/autobackup":  "seedbed vm snapshot", "POST /vm/automirror": "other clusters", "POST /vm/web1/mirror/create": "other clusters",

@@ -72,6 +72,7 @@ func (r *router) vmRoutes(t *table, get, post routing) {
 		}{row.Name, row.NodeLimit, row.NodeSelector, row.NodeAutostart, row.MigrationMethod, row.MigrationMaxDown}, nil
 	}))
 	post(seedbed.ActionInstanceChange, p+"/:vm/meta", r.setVMMeta)
+	t.add(fiber.MethodPost, seedbed.ActionInstanceResize, p+"/:vm/rename", wait, r.parameters, r.starting(r.renameVM))
 	get(seedbed.ActionConsoleRead, p+"/:vm/console", r.vmConsole)
 	r.snapshotRoutes(t, p+"/:vm/snapshot")
 }

@@ -121,3 +121,33 @@ func (r *router) rollBack(ctx context.Context, c *fiber.Ctx, f *fields, o seedbe
 	}, nil)
 	return r.begun(c, receipt, err, "vm.rollback_snapshot")
 }
+
+// renameVM gives a VM that is off another name.
+func (r *router) renameVM(ctx context.Context, c *fiber.Ctx, f *fields, o seedbed.JobOptions) error {
+	name := f.must("new_name", "A new VM name must be specified")
+	if f.err != nil {
+		return f.err
+	}
+	i, err := r.vm(ctx, c, noSuchVM(c))
+	if err != nil {
+		return err
+	}
+	if i.State != seedbed.InstanceStopped {
+		return refused(fiber.StatusBadRequest, "ERROR: VM '%s' is not in stopped state; VMs cannot be renamed while running.", i.Name)
+	}
+	receipt, err := r.VolumeJobs.Rename(ctx, i.FullName(), name, o)
+	switch {
+	case errors.Is(err, seedbed.ErrExists):
+		return refused(fiber.StatusBadRequest, "A VM named '%s' is already present in the cluster", name)
+	case err != nil:
+		return err
+	}
+	ended, err := r.awaitEnd(ctx, receipt.Job)
+	if err != nil {
+		return err
+	}
+	if !ended {
+		return say(c, "Renaming VM '%s' to '%s'. Task %s continues.", i.Name, name, receipt.Job.Short())
+	}
+	return say(c, "Successfully renamed VM '%s' to '%s'.", i.Name, name)
+}

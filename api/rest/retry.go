@@ -102,6 +102,12 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 			*iso = seedbed.Explicit(*iso)
 		}
 		return r.VolumeJobs.Set(ctx, subject, s.Set, o)
+	case seedbed.JobRename:
+		var s seedbed.RenameJob
+		if err := specOf(j, &s); err != nil {
+			return seedbed.Receipt{}, err
+		}
+		return r.VolumeJobs.Rename(ctx, subject, s.To, o)
 	case seedbed.JobFlatten:
 		return r.VolumeJobs.Flatten(ctx, subject, o)
 	case seedbed.JobForget:

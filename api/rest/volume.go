@@ -105,6 +105,34 @@ func (r *router) resize(ctx context.Context, c *fiber.Ctx) error {
 	return server.Accepted(c, receipt)
 }
 
+// renameInstance accepts a job that gives the instance that the path names another name, or answers its plan.
+func (r *router) renameInstance(ctx context.Context, c *fiber.Ctx) error {
+	o, err := r.JobOptions(ctx, c)
+	if err != nil {
+		return err
+	}
+	var req wire.RenameRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	if req.DryRun {
+		p, err := r.VolumeJobs.PlanRename(ctx, i.FullName(), req.Name)
+		if err != nil {
+			return err
+		}
+		return server.Reply(c, fiber.StatusOK, p)
+	}
+	receipt, err := r.VolumeJobs.Rename(server.OnMatch(ctx, c), i.FullName(), req.Name, o)
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
+}
+
 // setHardware accepts a job that changes the hardware of the instance that the path names, or answers its plan.
 func (r *router) setHardware(ctx context.Context, c *fiber.Ctx, req wire.InstanceChange) error {
 	if err := server.CallerOf(c).Need(seedbed.ActionInstanceResize); err != nil {

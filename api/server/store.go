@@ -302,15 +302,6 @@ type OVAIntake interface {
 	RemoveOVA(ctx context.Context, name string, o seedbed.JobOptions) (seedbed.Receipt, error)
 }
 
-// Resizer makes jobs that resize instances, or change their hardware (Set).
-type Resizer interface {
-	Resize(ctx context.Context, instance seedbed.InstanceName, req seedbed.ResizeRequest, o seedbed.JobOptions) (seedbed.Receipt, error)
-	// PlanResize returns what a resize would change, and the problems that would prevent it.
-	PlanResize(ctx context.Context, instance seedbed.InstanceName, req seedbed.ResizeRequest) (seedbed.Plan, error)
-	Set(ctx context.Context, instance seedbed.InstanceName, c seedbed.HardwareChange, o seedbed.JobOptions) (seedbed.Receipt, error)
-	PlanSet(ctx context.Context, instance seedbed.InstanceName, change seedbed.HardwareChange) (seedbed.Plan, error)
-}
-
 // Intake makes jobs of requests. A job is durable before the method returns.
 type Intake interface {
 	Submit(ctx context.Context, r seedbed.Request, d *seedbed.Delivery) (seedbed.Receipt, error)

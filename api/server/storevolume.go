@@ -30,3 +30,14 @@ type Fencing interface {
 	// Failover accepts a job that fences a node and starts instances of it elsewhere. confirmed says that the node is off.
 	Failover(ctx context.Context, node string, confirmed bool) (seedbed.Receipt, error)
 }
+
+// Resizer makes jobs that resize instances, change their hardware (Set), or rename them.
+type Resizer interface {
+	Resize(ctx context.Context, instance seedbed.InstanceName, req seedbed.ResizeRequest, o seedbed.JobOptions) (seedbed.Receipt, error)
+	// PlanResize returns what a resize would change, and the problems that would prevent it.
+	PlanResize(ctx context.Context, instance seedbed.InstanceName, req seedbed.ResizeRequest) (seedbed.Plan, error)
+	Set(ctx context.Context, instance seedbed.InstanceName, c seedbed.HardwareChange, o seedbed.JobOptions) (seedbed.Receipt, error)
+	PlanSet(ctx context.Context, instance seedbed.InstanceName, change seedbed.HardwareChange) (seedbed.Plan, error)
+	Rename(ctx context.Context, instance seedbed.InstanceName, to string, o seedbed.JobOptions) (seedbed.Receipt, error)
+	PlanRename(ctx context.Context, instance seedbed.InstanceName, to string) (seedbed.Plan, error)
+}

@@ -96,6 +96,12 @@ type ResizeRequest struct {
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
+// RenameRequest gives an instance another name, or with DryRun only plans it.
+type RenameRequest struct {
+	Name   string `json:"name"`
+	DryRun bool   `json:"dry_run,omitempty"`
+}
+
 // NICRequest adds a NIC to an instance, or with DryRun only plans it.
 type NICRequest struct {
 	seedbed.NICRequest

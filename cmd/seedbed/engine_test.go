@@ -80,6 +80,7 @@ var stages = map[seedbed.JobKind][]string{
 	seedbed.JobNICRemove:    {"hide-nic", "unplug", "drop-nic"},
 	seedbed.JobNICSet:       {"hide-nic", "unplug", "switch-nic", "plug", "show-nic"},
 	seedbed.JobSet:          {"configure"},
+	seedbed.JobRename:       {"rename", "publish"},
 	seedbed.JobFailover:     {"fence", "recover"},
 
 	seedbed.JobSnapshotRestore: {"restore", "delete-snapshot"},
@@ -177,6 +178,12 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		last.Image = &seedbed.ImageInfo{Pool: "default", Name: job.Subject, Size: 2 * seedbed.GiB,
 			Format: formatOf(job.Subject),
 			SHA256: strings.Repeat("0", 64)}
+	case seedbed.JobRename:
+		var spec seedbed.RenameJob
+		if err := json.Unmarshal(job.Spec, &spec); err != nil {
+			return err
+		}
+		last.Renamed = spec.To
 	case seedbed.JobResize:
 		last.Resized = &seedbed.ResizeSpec{}
 		if err := json.Unmarshal(job.Spec, last.Resized); err != nil {

@@ -67,6 +67,7 @@ var requests = []struct {
 		"disk": asResize, "size": asResize, "vcpus": asResize, "memory": asResize, "dry_run": "vm resize --dry-run",
 	}},
 	{seedbed.ResizeRequest{}, nil},
+	{wire.RenameRequest{}, map[string]string{"name": argument, "dry_run": "vm rename --dry-run"}},
 	{seedbed.AdoptRequest{}, nil},
 	{wire.InstanceChange{}, map[string]string{
 		"metadata": "seedbed.MetadataOptions", "tags": "vm tag", "spot": "vm spot",

@@ -72,7 +72,7 @@ func stageTimeouts() map[string]time.Duration {
 		"flatten": 24 * time.Hour, "redefine": time.Minute, "grow": 10 * time.Minute,
 		"snapshot": 10 * time.Minute, "delete-snapshot": 10 * time.Minute, "restore": 24 * time.Hour, "delete-image": 10 * time.Minute,
 		"make-volume": 10 * time.Minute, "delete-volume": 10 * time.Minute, "show-volume": time.Minute, "hide-volume": time.Minute,
-		"attach": 2 * time.Minute, "detach": 2 * time.Minute, "limit": time.Minute, "configure": 2 * time.Minute,
+		"attach": 2 * time.Minute, "detach": 2 * time.Minute, "limit": time.Minute, "configure": 2 * time.Minute, "rename": 2 * time.Minute,
 		"publish-nic": time.Minute, "plug": 2 * time.Minute, "show-nic": time.Minute, "hide-nic": time.Minute, "unplug": 2 * time.Minute,
 		"switch-nic": time.Minute, "drop-nic": time.Minute,
 		"move": time.Minute, "migrate": 2 * time.Hour, "leave": 2 * time.Minute,

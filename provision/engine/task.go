@@ -52,6 +52,8 @@ type Result struct {
 	Resized *seedbed.ResizeSpec
 	// Flattened is set if the instance's volumes were made independent of their image.
 	Flattened bool
+	// Renamed is the other name that the instance has from now on; empty for none.
+	Renamed string
 }
 
 // work runs a claimed job, which has a slot, until the job ends or is lost, or the engine stops.
@@ -159,7 +161,8 @@ func (t *Task) forward(ctx context.Context) error {
 			return err
 		}
 		step := seedbed.Step{Done: plan[n].Name, Total: len(plan), InstanceState: cmp.Or(t.Result.State, plan[n].State),
-			Image: t.Result.Image, Images: t.Result.Images, Flattened: t.Result.Flattened, Resized: t.Result.Resized}
+			Image: t.Result.Image, Images: t.Result.Images, Flattened: t.Result.Flattened, Resized: t.Result.Resized,
+			Renamed: t.Result.Renamed}
 		if n+1 < len(plan) {
 			step.Next, step.Final = plan[n+1].Name, plan[n+1].Final
 		}

@@ -155,3 +155,51 @@ func (in *Intake) PlanSet(ctx context.Context, name seedbed.InstanceName, change
 	}
 	return p, nil
 }
+
+// Rename accepts a request to give the instance called name, which must be stopped, the name to. Errors: seedbed.ErrNotFound for an
+// instance that does not exist, ErrInvalid for an unusable name or the one that it has, ErrExists if another instance has it, ErrConflict
+// for an instance that is not stopped, and otherwise those of Flatten.
+func (in *Intake) Rename(ctx context.Context, name seedbed.InstanceName, to string, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	if err := name.Check(); err != nil {
+		return seedbed.Receipt{}, err
+	}
+	inst, err := in.store.InstanceByName(ctx, name)
+	if err != nil {
+		return seedbed.Receipt{}, err
+	}
+	job := jobOn(inst, seedbed.JobRename, o)
+	if job.Spec, err = json.Marshal(seedbed.RenameJob{To: to}); err != nil {
+		return seedbed.Receipt{}, fmt.Errorf("encode the name of %s: %w", inst.Name, err)
+	}
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
+}
+
+// PlanRename returns what Rename would make of the instance, and why it would not be accepted. It writes nothing.
+func (in *Intake) PlanRename(ctx context.Context, name seedbed.InstanceName, to string) (seedbed.Plan, error) {
+	p := seedbed.Plan{Project: name.Project, Name: name.Name, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{}}
+	p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobRename})
+	if err := name.Check(); err != nil {
+		return p, note(&p, err)
+	}
+	inst, err := in.store.InstanceByName(ctx, name)
+	if err != nil {
+		return p, note(&p, err)
+	}
+	p.Profile, p.Image, p.Node, p.VCPUs, p.Memory, p.Volumes, p.NICs = inst.Profile, inst.Image, inst.Node, inst.VCPUs, inst.Memory,
+		inst.Volumes, inst.NICs
+	if err := inst.CheckRename(to); err != nil {
+		return p, note(&p, err)
+	}
+	p.Name = to
+	if err := in.planName(ctx, &p); err != nil {
+		return p, err
+	}
+	in.planDomain(ctx, &p)
+	p.Name = inst.Name
+	p.Notes = append(p.Notes,
+		fmt.Sprintf("the instance keeps its ID, disks, addresses and tokens; its guest is told the host name %s when it starts", to))
+	if seedbed.IsTenant(ctx) {
+		p.Node = ""
+	}
+	return p, nil
+}

@@ -45,6 +45,7 @@ type Store interface {
 	FenceFailed(ctx context.Context, ref seedbed.JobRef, problem string) error
 	Node(ctx context.Context, name string) (seedbed.Node, error)
 	Instances(ctx context.Context) ([]seedbed.Instance, error)
+	InstanceByName(ctx context.Context, name seedbed.InstanceName) (seedbed.Instance, error)
 	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
 
 	Network(ctx context.Context, name string) (seedbed.Network, error)
@@ -153,6 +154,7 @@ var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
 	seedbed.JobNICRemove:      (*task).nicRemovePlan,
 	seedbed.JobNICSet:         (*task).nicSetPlan,
 	seedbed.JobSet:            (*task).setPlan,
+	seedbed.JobRename:         (*task).renamePlan,
 
 	seedbed.JobSnapshotRestore: (*task).restorePlan,
 

@@ -102,7 +102,7 @@ func suffixed(xml string, inst seedbed.Instance, suffix string) string {
 // documentOf returns a document that a script has made for the domain of an instance, with its
 // disks.
 func documentOf(inst seedbed.Instance, xml string) *seedbed.DomainScript {
-	doc := seedbed.DomainScript{XML: xml}
+	doc := seedbed.DomainScript{XML: record.Named(xml, inst.FullName().String())}
 	for _, v := range inst.Volumes {
 		doc.Volumes = append(doc.Volumes, v.Pool+"/"+v.Name)
 	}

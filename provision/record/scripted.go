@@ -90,3 +90,29 @@ func CheckMachine(ctx context.Context, store DomainScripts, inst seedbed.Instanc
 	}
 	return nil
 }
+
+// Named returns the document of a domain with another name, as one has that was renamed after a script had made it.
+func Named(doc, name string) string {
+	d, depth := xml.NewDecoder(strings.NewReader(doc)), 0
+	for {
+		before := d.InputOffset()
+		token, err := d.Token()
+		if err != nil {
+			return doc // the driver says what is wrong with it
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			if depth++; depth != 2 || token.Name.Local != "name" {
+				continue
+			}
+			if d.Skip() != nil {
+				return doc
+			}
+			var text strings.Builder
+			_ = xml.EscapeText(&text, []byte(name))
+			return doc[:before] + "<name>" + text.String() + "</name>" + doc[d.InputOffset():]
+		case xml.EndElement:
+			depth--
+		}
+	}
+}

@@ -48,3 +48,19 @@ func FuzzAsScripted(f *testing.F) {
 		}
 	})
 }
+
+// TestNamed checks that only the name of the domain itself is another one.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ doc, want string }{
+		"first": {"<domain>\n  <name>web1</name>\n  <uuid>1</uuid></domain>", "<domain>\n  <name>web2</name>\n  <uuid>1</uuid></domain>"},
+		"not that of an element": {"<domain><metadata><name>a</name></metadata><name> web1 </name></domain>",
+			"<domain><metadata><name>a</name></metadata><name>web2</name></domain>"},
+		"none":    {"<domain><uuid>1</uuid></domain>", "<domain><uuid>1</uuid></domain>"},
+		"not XML": {"<domain><name>", "<domain><name>"},
+	} {
+		if got := Named(c.doc, "web2"); got != c.want {
+			t.Errorf("%s: %s; want %s", name, got, c.want)
+		}
+	}
+}

@@ -65,3 +65,12 @@ func belongs(what string) func(held) string {
 		return fmt.Sprintf("%s already belongs to instance %q (job %s)", what, h.name, h.job.Short())
 	}
 }
+
+// NameFree returns ErrExists if a project has an instance of that name.
+func NameFree(ctx context.Context, tx *sqldb.Tx, project, name string) error {
+	n, err := sqldb.One(ctx, tx, sqldb.Value[int], nil, `SELECT COUNT(*) `+holdsName, project, name)
+	if err == nil && n > 0 {
+		err = seedbed.Errorf(seedbed.ErrExists, "instance %q exists already: expected another name", name)
+	}
+	return err
+}

@@ -266,3 +266,9 @@ func SetHardware(ctx context.Context, tx *sqldb.Tx, i seedbed.Instance) error {
 		sqldb.AsJSON(i.System), sqldb.Null(i.CDROM), sqldb.AsJSON(sqldb.OrEmpty(i.Pending)), sqldb.Null(i.PlacementGroup),
 		Restarts(i), sqldb.Micros(sqldb.Now()), i.ID)
 }
+
+// Rename gives an instance a name that is free.
+func Rename(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, name string) error {
+	return sqldb.Exec(ctx, tx, `UPDATE instance SET name = $1, revision = revision + 1, changed = $2 WHERE id = $3`,
+		name, sqldb.Micros(sqldb.Now()), id)
+}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -259,4 +260,50 @@ func testDropServed(b *bench) {
 		page := get(b.FeedPage(ctx, n, 1, b.generation()))(b)
 		b.equal(feedtest.Changes(b, page), []feedtest.Change{{Revision: 2, Instance: i.ID}})
 	}
+}
+
+// testRename checks that an instance that is off gets another name with the end of a stage, and that the former one is free from then on.
+func testRename(b *bench) {
+	ctx := context.Background()
+	b.world()
+	to := func(i seedbed.Instance, name string) seedbed.Acceptance {
+		raw, _ := json.Marshal(seedbed.RenameJob{To: name})
+		return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobRename, Instance: i.ID, Spec: raw}}
+	}
+	on, off := b.instance("web1"), b.off("web2")
+	for _, c := range []struct {
+		a    seedbed.Acceptance
+		kind error
+		says string
+	}{
+		{to(on, "web3"), seedbed.ErrConflict, "while it is stopped"},
+		{to(off, "web1"), seedbed.ErrExists, `instance "web1" exists already`},
+		{to(off, "web2"), seedbed.ErrInvalid, "has that name already"},
+		{to(off, "a b"), seedbed.ErrInvalid, "a b"},
+	} {
+		_, err := b.Accept(ctx, c.a)
+		b.want(err, c.kind, c.says)
+	}
+
+	get(b.Accept(ctx, to(off, "web3")))(b)
+	j := b.claim()
+	b.equal([]string{j.Subject, j.Node, j.Pool, string(j.Spec)}, []string{"web2", node, "", `{"from":"web2","to":"web3"}`})
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "rename", Total: 2}))
+	done := seedbed.Step{Done: "rename", Next: "publish", Final: true, Total: 2, Renamed: "web3"}
+	taken := done
+	taken.Renamed = "web1"
+	b.want(b.Step(ctx, j.Ref(), taken), seedbed.ErrExists)
+	b.equal(get(b.Instance(ctx, off.ID))(b).Name, "web2")
+	for range 2 {
+		b.must(b.Step(ctx, j.Ref(), done))
+	}
+	b.want(b.CancelJob(ctx, j.ID), seedbed.ErrConflict, "cannot be undone")
+	b.must(b.Step(ctx, j.Ref(), seedbed.Step{Done: "publish", Total: 2}))
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	now := get(b.InstanceByName(ctx, seedbed.InDefault("web3")))(b)
+	b.equal([]any{now.ID, now.Revision > off.Revision, now.State}, []any{off.ID, true, seedbed.InstanceStopped})
+	b.equal(get(b.InstanceNames(ctx, []seedbed.InstanceID{off.ID}))(b), map[seedbed.InstanceID]string{off.ID: "web3"})
+	b.equal(b.instance("web2").ID != off.ID, true)
+	r, _ := b.running("web4")
+	b.want(b.Step(ctx, r.Ref(), seedbed.Step{Next: "volumes", Renamed: "web5"}), seedbed.ErrInvalid, "renames nothing")
 }

@@ -181,6 +181,7 @@ func testInstanceNames(b *bench) {
 
 var resizeCases = map[string]func(*bench){
 	"resize":                 testResize,
+	"rename":                 testRename,
 	"resize refused":         testResizeRefused,
 	"resize has no way back": testResizeFinal,
 	"resize and quota":       testResizeQuota,

@@ -210,7 +210,7 @@ func TestCrash(t *testing.T) {
 	}
 	t.Logf("%d changes, and %d to undo them", len(steps), len(undone))
 	nameless := 0
-	for _, k := range sample.Of(t, indexes(steps), 16) {
+	for _, k := range sample.Of(t, indexes(steps), 8) {
 		step := steps[k]
 		from := func(n int, _ string) bool { return n > k }
 		changes(from, all)

@@ -205,6 +205,11 @@ func lastCancelled(plan []engine.Stage) (s engine.Stage) {
 	return s
 }
 
+// undone is like stages for those that have an undo.
+func (c jobCase) undone(t *testing.T) []engine.Stage {
+	return sample.Of(t, slices.DeleteFunc(c.plan(), func(s engine.Stage) bool { return s.Undo == nil }), 1)
+}
+
 // TestKillWhileUndoing kills a process in the undo of every stage of every plan that has one:
 // before its first effect, after each and after its commit. It checks that another process
 // continues the undo until everything is as it was. The job was cancelled in its last stage, after
@@ -241,10 +246,7 @@ func TestKillWhileUndoing(t *testing.T) {
 				l.unarmed()
 				a.undone()
 			})
-			for _, s := range c.stages(t) {
-				if s.Undo == nil {
-					continue
-				}
+			for _, s := range c.undone(t) {
 				for _, m := range sample.Of(t, momentsOf(found.of[s.Name]), 1) {
 					t.Run(fmt.Sprintf("%s/%s", s.Name, m), func(t *testing.T) {
 						t.Parallel()

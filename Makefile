@@ -30,8 +30,8 @@ run: ## a signed webhook boots a real guest; ONCE=1 ends once it has reported in
 	@internal/lab/run.sh $(if $(ONCE),--once)
 
 # Packages that share the host's one libvirtd, its block devices or its control groups run one after
-# another. Beside them run those that mostly wait, one at a time, because guests that boot need the processors. The others run
-# side by side after them, those that take longest first.
+# another. Beside them run those that mostly wait, one at a time, because guests that boot need the processors, and then the
+# others side by side, those that take longest first.
 WAITS  := provision/ceph provision/backup netcfg
 ALONE  := internal/e2e internal/soak internal/lab provision/libvirt provision/dir provision/image provision/mapper provision/script provision/script/sandbox provision/script/python
 LONG   := store provision cmd/seedbed
@@ -50,12 +50,13 @@ test: ## every path once: unit, contract, integration and end-to-end tests (root
 	@mkdir -p $(TIMES); rm -f $(TIMES)/*; \
 	echo "samples by SEEDBED_SEED=$$SEEDBED_SEED$${SEEDBED_LONG:+, and all cases of the matrices}"; \
 	status=0; \
-	others=$$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(WAITS) $(ALONE) $(LONG))"); \
+	others=$$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(WAITS) $(ALONE) $(LONG); $(if $(RACED),$(WITHOUT_TAGS)))"); \
 	nice -n 5 $(call GOTEST,waits,$(addprefix ./,$(WAITS))) -p 1 >$(TIMES)/waits 2>&1 & waits=$$!; \
-	trap 'kill $$waits 2>/dev/null || :' EXIT; \
+	{ tail --pid=$$waits -f /dev/null; exec nice -n 5 $(call GOTEST,beside,$(addprefix ./,$(LONG)) $$others) -p 3; } >$(TIMES)/beside 2>&1 & beside=$$!; \
+	trap 'kill $$waits $$beside 2>/dev/null || :' EXIT; \
 	$(call GOTEST,alone,$(addprefix ./,$(ALONE))) -p 1 2>&1 | tee $(TIMES)/alone || status=1; \
-	$(call GOTEST,beside,$(addprefix ./,$(LONG)) $$others) -p 3 2>&1 | tee $(TIMES)/beside || status=1; \
-	wait $$waits || status=1; trap - EXIT; cat $(TIMES)/waits; \
+	wait $$waits || status=1; cat $(TIMES)/waits; \
+	wait $$beside || status=1; trap - EXIT; cat $(TIMES)/beside; \
 	echo 'where the time went:'; \
 	cat $(TIMES)/alone $(TIMES)/waits $(TIMES)/beside | awk '($$1 == "PASS" || $$1 == "FAIL") && $$3 ~ /[0-9]s\)$$/ { \
 		t = substr($$3, 2); s = 0; if (t ~ /m/) { s = 60 * t; sub(/.*m/, "", t) } print int(s + t) " s", $$2 }' | sort -rn | head -12; \
@@ -95,7 +96,7 @@ check: vet lint ## the fast part: format, vet, lint, unit tests; needs C's heade
 	CGO_ENABLED=0 go test ./...
 
 # What has goroutines that share memory. The race detector needs C and makes tests several times slower.
-RACE := . ./store/groupcommit ./store/zk ./store/local ./provision/engine ./provision/plans ./provision/intake ./provision/record ./provision/cleanup ./provision/fleet ./provision/worker/... ./provision/backup ./provision/placement ./feed ./guestplane ./metadata ./netcfg/... \
+RACE := . ./store/groupcommit ./store/zk ./store/local ./provision/engine ./provision/plans ./provision/intake ./provision/record ./provision/cleanup ./provision/fleet ./provision/worker/... ./provision/backup ./provision/failover ./provision/placement ./feed ./guestplane ./metadata ./netcfg/... \
 	./webhook/... ./api/client ./api/pvc ./api/rest ./api/server ./api/signin ./internal/cgate ./internal/duplex ./internal/httpserve ./internal/mtls ./internal/reload ./internal/run
 # Of the store, the engine and the API, what is about concurrent requests and jobs: all of it would take ten minutes.
 RACE_STORE  := ^(TestContract|TestSharedCreates|TestJobChangesInABatch|TestHintIsForCommits|TestGuestEventsBounded)$$/^race$$
@@ -104,6 +105,9 @@ RACE_API    := ^Test(Share|Once|Events|Stream|PVCTogether|PVCStop|Guesses|Closed
 # SQLite is C that was translated to Go: the detector would only make it slow. Vet is for make vet. Many tests wait, so three
 # packages run at a time.
 RACETEST = CGO_ENABLED=1 go test -race -vet=off -p 3 -gcflags='modernc.org/...=-race=false' -timeout 20m
+# What has no tests with tags, so that `make race` has run all of its tests: `make test RACED=1` leaves it out.
+TESTFILES    := {{.ImportPath}} {{.TestGoFiles}} {{.XTestGoFiles}}
+WITHOUT_TAGS  = comm -12 <(go list -f '$(TESTFILES)' $(RACE) | sort) <(go list -tags integration,$(TAGS) -f '$(TESTFILES)' $(RACE) | sort) | cut -d' ' -f1
 race: ## unit tests of the packages with goroutines, with the race detector
 	$(RACETEST) $(RACE)
 	$(RACETEST) -run '$(RACE_STORE)|$(RACE_ENGINE)|$(RACE_API)' ./provision ./api ./store

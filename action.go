@@ -169,7 +169,7 @@ var actions = []ActionInfo{
 	{ActionInstanceChange, RoleOperator, false, "change the tags, the protection, the metadata options and the security groups of instances"},
 	{ActionInstancePower, RoleOperator, false, "start, stop and reboot instances"},
 	{ActionInstanceRebuild, RoleOperator, false, "give instances fresh disks"},
-	{ActionInstanceResize, RoleOperator, false, "resize and rename instances, change their hardware, and make their volumes independent of the image"},
+	{ActionInstanceResize, RoleOperator, false, "resize and rename instances, change their hardware, make their volumes independent"},
 	{ActionInstanceRemove, RoleOperator, false, "remove instances with their volumes"},
 	{ActionInstanceAnnounce, RoleOperator, false, "announce maintenance to the guests of instances"},
 	{ActionSnapshotRead, RoleViewer, false, "see the snapshots of instances"},

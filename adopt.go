@@ -10,7 +10,7 @@ const (
 
 // MakesInstance reports whether a job of that kind creates its instance.
 func (k JobKind) MakesInstance() bool {
-	return k == JobCreate || k == JobAdopt || k == JobBackupRestore
+	return k == JobCreate || k == JobAdopt || k == JobBackupRestore || k == JobClone
 }
 
 // ForeignDomain is a domain of a node that does not belong to an instance and may be adopted.

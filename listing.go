@@ -74,7 +74,7 @@ func JobKinds() []JobKind {
 		JobFlatten, JobSnapshot, JobSnapshotRemove, JobSnapshotRestore, JobImageRemove, JobOVA, JobOVARemove, JobAdopt, JobForget,
 		JobVolumeAdd, JobVolumeRemove, JobVolumeResize, JobVolumeSet, JobAttach, JobDetach,
 		JobNICAdd, JobNICRemove, JobNICSet, JobSet, JobRename, JobFailover,
-		JobBackup, JobBackupRestore, JobBackupVerify, JobBackupRemove}
+		JobClone, JobBackup, JobBackupRestore, JobBackupVerify, JobBackupRemove}
 }
 
 // cursorForm matches a time in microseconds and the ID of a job.

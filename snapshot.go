@@ -84,6 +84,36 @@ func (s VolumeSource) Source(taken string) CopySource {
 	return c
 }
 
+// JobClone makes an instance whose disks are copies of those of another one.
+const JobClone JobKind = "clone"
+
+// CloneRequest asks for an instance with the configuration of another one and copies of its disks.
+type CloneRequest struct {
+	// Name is the name of the new instance.
+	Name string `json:"name"`
+	// Snapshot is the snapshot of the other one whose content the disks have; empty means what they have now.
+	Snapshot string `json:"snapshot,omitempty"`
+	// Networks map those of the other instance to those that take their place; what is not in it keeps its name.
+	Networks map[string]string `json:"networks,omitempty"`
+	// Generalise removes from the copy of the first disk what tells machines apart.
+	Generalise bool `json:"generalise,omitempty"`
+	// Off leaves the instance off.
+	Off bool `json:"off,omitempty"`
+	// Node is the node for it; empty leaves the choice to the placement.
+	Node string `json:"node,omitempty"`
+}
+
+// CloneJob is the input of a JobClone.
+type CloneJob struct {
+	// From is the name of the other instance.
+	From string `json:"from"`
+	// Disks are its disks, in the order of those of the new one.
+	Disks []VolumeSource `json:"disks"`
+	// Together is true if the job takes a snapshot of all disks first, because the guest runs.
+	Together   bool `json:"together,omitempty"`
+	Generalise bool `json:"generalise,omitempty"`
+}
+
 // VolumeCopy asks for a volume with the content that another one of the same pool has at one moment. Its spec has no image, and a size of
 // at least that of the other.
 type VolumeCopy struct {

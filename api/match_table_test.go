@@ -141,6 +141,7 @@ var changingRoutes = map[string]matched{
 	"POST /instances/:name/rebuild":               {object: "/instances/web1", path: "/rebuild", body: `{}`},
 	"POST /instances/:name/flatten":               {object: "/instances/web1", path: "/flatten"},
 	"POST /instances/:name/resize":                {object: "/instances/web1", path: "/resize", body: `{"vcpus":2}`},
+	"POST /instances/:name/clone":                 {why: makes},
 	"POST /instances/:name/rename":                {object: "/instances/web1", path: "/rename", body: `{"name":"web9"}`},
 	"POST /instances/:name/nics":                  {object: "/instances/web1", path: "/nics", body: `{"network":"default"}`},
 	"PATCH /instances/:name/nics/:nic":            {object: "/instances/web1", path: "/nics/0", body: `{"network":"spare"}`},

@@ -200,6 +200,7 @@ var routeAccess = map[string]access{
 	"POST /instances/:name/rebuild":               {401, 403, 415, 415, ""},
 	"POST /instances/:name/flatten":               {401, 403, 404, 404, ""},
 	"POST /instances/:name/resize":                {401, 403, 415, 415, ""},
+	"POST /instances/:name/clone":                 {401, 403, 415, 415, ""},
 	"POST /instances/:name/rename":                {401, 403, 415, 415, ""},
 	"GET /instances/:name/nics":                   {401, 200, 200, 200, ""},
 	"POST /instances/:name/nics":                  {401, 403, 415, 415, ""},

@@ -191,7 +191,7 @@ func TestRetry(t *testing.T) {
 	// Other kinds are resumed, or cannot be retried because their requests are not kept.
 	others := []seedbed.JobKind{seedbed.JobCreate, seedbed.JobRebuild, seedbed.JobImport, seedbed.JobOVA, seedbed.JobAdopt,
 		seedbed.JobRemove, seedbed.JobSnapshotRemove, seedbed.JobImageRemove, seedbed.JobOVARemove, seedbed.JobForget,
-		seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobNICAdd, seedbed.JobBackupRestore, seedbed.JobFailover}
+		seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobNICAdd, seedbed.JobBackupRestore, seedbed.JobClone, seedbed.JobFailover}
 	for _, kind := range seedbed.JobKinds() {
 		if !retried[kind] && !slices.Contains(others, kind) {
 			t.Errorf("no %s job is retried here: add its request to the table, and to retry.go", kind)

@@ -394,5 +394,5 @@ var (
 			return caseJob{l.job(l.intake.Adopt(l.t.Context(), was, seedbed.AdoptRequest{}, usual)),
 				func() { l.domain(inst.ID, seedbed.DomainOff) }, func() { l.released(was) }}
 		}},
-	}, slices.Concat(copyCases, renameCases, backupCases)...)
+	}, slices.Concat(copyCases, renameCases, cloneCases, backupCases)...)
 )

@@ -197,7 +197,8 @@ func TestKillMatrix(t *testing.T) {
 
 // planInputs are the inputs of jobs whose plans may depend on a part of them.
 var planInputs = []any{
-	seedbed.ScriptedSpec{}, seedbed.RebuildSpec{}, seedbed.PowerSpec{}, seedbed.MigrateSpec{}, movedOff, movedLost, movedLostOff,
+	seedbed.ScriptedSpec{}, seedbed.CloneJob{}, seedbed.RebuildSpec{},
+	seedbed.PowerSpec{}, seedbed.MigrateSpec{}, movedOff, movedLost, movedLostOff,
 	seedbed.FailoverSpec{}, seedbed.ResizeSpec{},
 	seedbed.ImportSpec{}, seedbed.OVAJob{}, seedbed.AdoptSpec{}, seedbed.SnapshotJob{}, seedbed.SnapshotRestore{},
 	seedbed.SnapshotRestore{PowerSpec: seedbed.PowerSpec{Was: seedbed.InstanceStopped}},

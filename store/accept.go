@@ -135,7 +135,7 @@ func checkAcceptance(a seedbed.Acceptance) error {
 		return err
 	}
 	switch a.Job.Kind {
-	case seedbed.JobCreate, seedbed.JobAdopt, seedbed.JobBackupRestore:
+	case seedbed.JobCreate, seedbed.JobAdopt, seedbed.JobBackupRestore, seedbed.JobClone:
 		return checkInstance(a.Instance)
 	case seedbed.JobImport:
 		if a.Image == nil {
@@ -234,7 +234,7 @@ func (db *DB) accept(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accep
 // madeBy records the token that makes the instance or the volume.
 func madeBy(a *seedbed.Acceptance, token string) {
 	switch a.Job.Kind {
-	case seedbed.JobCreate, seedbed.JobBackupRestore:
+	case seedbed.JobCreate, seedbed.JobBackupRestore, seedbed.JobClone:
 		a.Instance.Token = token
 	case seedbed.JobVolumeAdd:
 		v := *a.Volume
@@ -247,6 +247,9 @@ func madeBy(a *seedbed.Acceptance, token string) {
 // deferred foreign keys, would search all those rows for each job that is inserted later.
 func (db *DB) acceptCreate(ctx context.Context, b *groupcommit.Batch, a *seedbed.Acceptance) error {
 	if err := instances.HoldGroup(ctx, b.Tx, a.Instance.PlacementGroup, a.Instance.ID, a.Instance.Node, ""); err != nil {
+		return err
+	}
+	if err := checkCloned(ctx, b.Tx, *a); err != nil {
 		return err
 	}
 	if err := holdQuotas(ctx, b, *a.Instance); err != nil {

@@ -79,7 +79,7 @@ func noticesOf(j seedbed.Job, o seedbed.JobResult) []outbox.Event {
 	case j.Kind == seedbed.JobRemove && o.Drop:
 		gone := seedbed.Instance{ID: j.Instance, Project: j.Project, Name: j.Subject, Node: j.Node}
 		all = append(all, ofInstance(seedbed.EventInstanceRemoved, gone, j.ID))
-	case j.Kind == seedbed.JobCreate || j.Kind == seedbed.JobBackupRestore:
+	case j.Kind == seedbed.JobCreate || j.Kind == seedbed.JobBackupRestore || j.Kind == seedbed.JobClone:
 		data := func(ctx context.Context, tx *sqldb.Tx) (any, error) {
 			found, err := instances.Read(ctx, tx, `id = $1`, j.Instance)
 			if err != nil || len(found) == 0 || found[0].State != seedbed.InstanceRunning {

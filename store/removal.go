@@ -18,8 +18,8 @@ func acceptRemove(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) erro
 	j := &a.Job
 	// Lock the job's row before the instance's, like the owner of the job does.
 	making, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
-		`UPDATE job SET epoch = epoch WHERE instance = $1 AND kind IN ($2, $3) AND `+jobs.Live+` RETURNING `+jobs.JobColumns,
-		j.Instance, seedbed.JobCreate, seedbed.JobBackupRestore)
+		`UPDATE job SET epoch = epoch WHERE instance = $1 AND kind IN ($2, $3, $4) AND `+jobs.Live+` RETURNING `+jobs.JobColumns,
+		j.Instance, seedbed.JobCreate, seedbed.JobBackupRestore, seedbed.JobClone)
 	if err != nil {
 		return err
 	}
@@ -52,8 +52,8 @@ func acceptLeft(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 		return reclaim(ctx, tx, j.Instance)
 	}
 	others, err := sqldb.List(ctx, tx, jobs.ScanJob,
-		`SELECT `+jobs.JobColumns+` FROM job WHERE instance = $1 AND kind IN ($2, $3, $4) ORDER BY created`,
-		j.Instance, seedbed.JobCreate, seedbed.JobBackupRestore, seedbed.JobRemove)
+		`SELECT `+jobs.JobColumns+` FROM job WHERE instance = $1 AND kind IN ($2, $3, $4, $5) ORDER BY created`,
+		j.Instance, seedbed.JobCreate, seedbed.JobBackupRestore, seedbed.JobClone, seedbed.JobRemove)
 	if err != nil {
 		return err
 	}

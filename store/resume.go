@@ -78,7 +78,7 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 		return err
 	}
 	switch j.Kind {
-	case seedbed.JobCreate, seedbed.JobAdopt, seedbed.JobBackupRestore:
+	case seedbed.JobCreate, seedbed.JobAdopt, seedbed.JobBackupRestore, seedbed.JobClone:
 		return instances.SetState(ctx, tx, j.Instance, seedbed.InstanceProvisioning, missing)
 	case seedbed.JobRemove:
 		return instances.SetState(ctx, tx, j.Instance, seedbed.InstanceRemoving, missing)

@@ -88,6 +88,34 @@ func checkImageSource(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, image se
 	return from.CheckCopy(image.Pool, 0)
 }
 
+// checkCloned checks the disks that a job makes copies of for a new instance, if it does: they are those of an instance of the same project
+// that no job works on.
+func checkCloned(ctx context.Context, tx *sqldb.Tx, a seedbed.Acceptance) error {
+	if a.Job.Kind != seedbed.JobClone {
+		return nil
+	}
+	var spec seedbed.CloneJob
+	if err := readSpec(a.Job, &spec); err != nil {
+		return err
+	}
+	if len(spec.Disks) == 0 || len(spec.Disks) != len(a.Instance.Volumes) {
+		return seedbed.Errorf(seedbed.ErrInvalid, "a clone of %d disks has %d", len(spec.Disks), len(a.Instance.Volumes))
+	}
+	for i, s := range spec.Disks {
+		from, err := sourceOf(ctx, tx, s)
+		switch {
+		case err != nil:
+			return err
+		case from.Project != a.Instance.Project:
+			return seedbed.Errorf(seedbed.ErrNotFound, "instance %q does not exist", spec.From)
+		}
+		if err := from.CheckCopy(a.Instance.Volumes[i].Pool, a.Instance.Volumes[i].Size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // VolumeOwners returns the IDs in the tags of the volumes of projects, and of the copies that jobs generalise for images.
 func (db *DB) VolumeOwners(ctx context.Context) (all []seedbed.InstanceID, err error) {
 	if all, err = db.instanceStore.VolumeOwners(ctx); err != nil {

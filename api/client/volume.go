@@ -115,3 +115,13 @@ func (c *Client) RenameInstance(ctx context.Context, name, to string) (seedbed.R
 func (c *Client) PlanRename(ctx context.Context, name, to string) (seedbed.Plan, error) {
 	return post[seedbed.Plan](ctx, c, at("/instances", name)+"/rename", wire.RenameRequest{Name: to, DryRun: true})
 }
+
+// CloneInstance starts a job that makes an instance with copies of the disks of another one.
+func (c *Client) CloneInstance(ctx context.Context, name string, r seedbed.CloneRequest) (seedbed.Receipt, error) {
+	return post[seedbed.Receipt](ctx, c, at("/instances", name)+"/clone", r)
+}
+
+// PlanClone returns what CloneInstance would make.
+func (c *Client) PlanClone(ctx context.Context, name string, r seedbed.CloneRequest) (seedbed.Plan, error) {
+	return post[seedbed.Plan](ctx, c, at("/instances", name)+"/clone", wire.CloneRequest{CloneRequest: r, DryRun: true})
+}

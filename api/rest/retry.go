@@ -41,7 +41,7 @@ func (r *router) retryJob(ctx context.Context, c *fiber.Ctx, o seedbed.JobOption
 	case j.State == seedbed.JobSucceeded:
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict, "job %s has succeeded: there is nothing to retry", j.ID.Short())
 	case j.Kind == seedbed.JobCreate || j.Kind == seedbed.JobRebuild || j.Kind == seedbed.JobImport || j.Kind == seedbed.JobVolumeAdd ||
-		j.Kind == seedbed.JobNICAdd || j.Kind == seedbed.JobBackupRestore:
+		j.Kind == seedbed.JobNICAdd || j.Kind == seedbed.JobBackupRestore || j.Kind == seedbed.JobClone:
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrConflict,
 			"job %s is of kind %s, and its request is not kept: send the request again", j.ID.Short(), j.Kind)
 	}

@@ -177,6 +177,7 @@ func (r *router) projectRoutes() []route {
 		{post, "/instances/:name/rebuild", seedbed.ActionInstanceRebuild, call, r.acceptOn(r.rebuild)},
 		{post, "/instances/:name/flatten", seedbed.ActionInstanceResize, call, r.acceptOn(r.flatten)},
 		{post, "/instances/:name/resize", seedbed.ActionInstanceResize, call, r.resize},
+		{post, "/instances/:name/clone", seedbed.ActionInstanceCreate, call, r.cloneInstance},
 		{post, "/instances/:name/rename", seedbed.ActionInstanceResize, call, r.renameInstance},
 		{get, "/instances/:name/nics", seedbed.ActionInstanceRead, call, r.nics().serve},
 		{post, "/instances/:name/nics", seedbed.ActionNICManage, call, r.addNIC},

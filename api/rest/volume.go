@@ -133,6 +133,34 @@ func (r *router) renameInstance(ctx context.Context, c *fiber.Ctx) error {
 	return server.Accepted(c, receipt)
 }
 
+// cloneInstance accepts a job that makes an instance with copies of the disks of the one that the path names, or answers its plan.
+func (r *router) cloneInstance(ctx context.Context, c *fiber.Ctx) error {
+	o, err := r.JobOptions(ctx, c)
+	if err != nil {
+		return err
+	}
+	var req wire.CloneRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	i, err := r.named(ctx, c)
+	if err != nil {
+		return err
+	}
+	if req.DryRun {
+		p, err := r.VolumeJobs.PlanClone(ctx, i.FullName(), req.CloneRequest)
+		if err != nil {
+			return err
+		}
+		return server.Reply(c, fiber.StatusOK, p)
+	}
+	receipt, err := r.VolumeJobs.Clone(ctx, i.FullName(), req.CloneRequest, o)
+	if err != nil {
+		return err
+	}
+	return server.Accepted(c, receipt)
+}
+
 // setHardware accepts a job that changes the hardware of the instance that the path names, or answers its plan.
 func (r *router) setHardware(ctx context.Context, c *fiber.Ctx, req wire.InstanceChange) error {
 	if err := server.CallerOf(c).Need(seedbed.ActionInstanceResize); err != nil {

@@ -31,7 +31,7 @@ type Fencing interface {
 	Failover(ctx context.Context, node string, confirmed bool) (seedbed.Receipt, error)
 }
 
-// Resizer makes jobs that resize instances, change their hardware (Set), or rename them.
+// Resizer makes jobs that resize instances, change their hardware (Set), rename or clone them.
 type Resizer interface {
 	Resize(ctx context.Context, instance seedbed.InstanceName, req seedbed.ResizeRequest, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// PlanResize returns what a resize would change, and the problems that would prevent it.
@@ -40,4 +40,6 @@ type Resizer interface {
 	PlanSet(ctx context.Context, instance seedbed.InstanceName, change seedbed.HardwareChange) (seedbed.Plan, error)
 	Rename(ctx context.Context, instance seedbed.InstanceName, to string, o seedbed.JobOptions) (seedbed.Receipt, error)
 	PlanRename(ctx context.Context, instance seedbed.InstanceName, to string) (seedbed.Plan, error)
+	Clone(ctx context.Context, instance seedbed.InstanceName, req seedbed.CloneRequest, o seedbed.JobOptions) (seedbed.Receipt, error)
+	PlanClone(ctx context.Context, instance seedbed.InstanceName, req seedbed.CloneRequest) (seedbed.Plan, error)
 }

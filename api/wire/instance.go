@@ -96,6 +96,12 @@ type ResizeRequest struct {
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
+// CloneRequest makes an instance with copies of the disks of another one, or with DryRun only plans it.
+type CloneRequest struct {
+	seedbed.CloneRequest
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
 // RenameRequest gives an instance another name, or with DryRun only plans it.
 type RenameRequest struct {
 	Name   string `json:"name"`

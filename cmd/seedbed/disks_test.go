@@ -60,7 +60,7 @@ func (d disks) effect(ctx context.Context, job *seedbed.Job) error {
 		snapshot := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: input.Name}
 		pool := d.on(inst.Node)
 		switch job.Kind {
-		case seedbed.JobCreate, seedbed.JobBackupRestore:
+		case seedbed.JobCreate, seedbed.JobBackupRestore, seedbed.JobClone:
 			_, err = pool.CloneVolume(ctx, job.ID, seedbed.VolumeSpec{Pool: v.Pool, Name: v.Name, Instance: inst.ID, Size: v.Size})
 		case seedbed.JobRemove:
 			_, err = pool.TrashVolume(ctx, v.Name, inst.ID)

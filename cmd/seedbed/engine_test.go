@@ -85,6 +85,7 @@ var stages = map[seedbed.JobKind][]string{
 
 	seedbed.JobSnapshotRestore: {"restore", "delete-snapshot"},
 	seedbed.JobBackup:          {"snapshot", "back-up", "delete-snapshot"},
+	seedbed.JobClone:           {"copy", "define", "publish", "start", "ready"},
 	seedbed.JobBackupRestore:   {"restore", "define", "publish", "start", "ready"},
 	seedbed.JobBackupVerify:    {"verify-backup"},
 	seedbed.JobBackupRemove:    {"remove-backup", "sweep-backups"},
@@ -195,7 +196,8 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		}
 	case seedbed.JobStop, seedbed.JobAdopt:
 		outcome.InstanceState = seedbed.InstanceStopped
-	case seedbed.JobCreate, seedbed.JobStart, seedbed.JobReboot, seedbed.JobRebuild, seedbed.JobBackupRestore:
+	case seedbed.JobCreate, seedbed.JobStart, seedbed.JobReboot, seedbed.JobRebuild, seedbed.JobBackupRestore,
+		seedbed.JobClone:
 		outcome.InstanceState = seedbed.InstanceRunning
 	}
 	if err := e.db.Step(ctx, job.Ref(), last); err != nil {

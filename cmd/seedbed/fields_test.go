@@ -67,6 +67,11 @@ var requests = []struct {
 		"disk": asResize, "size": asResize, "vcpus": asResize, "memory": asResize, "dry_run": "vm resize --dry-run",
 	}},
 	{seedbed.ResizeRequest{}, nil},
+	{wire.CloneRequest{}, map[string]string{
+		"name": argument, "snapshot": asClone, "networks": asClone, "generalise": asClone, "off": asClone, "node": asClone,
+		"dry_run": "vm clone --dry-run",
+	}},
+	{seedbed.CloneRequest{}, map[string]string{"name": argument}},
 	{wire.RenameRequest{}, map[string]string{"name": argument, "dry_run": "vm rename --dry-run"}},
 	{seedbed.AdoptRequest{}, nil},
 	{wire.InstanceChange{}, map[string]string{
@@ -159,6 +164,7 @@ const (
 	asResize   = "seedbed.ResizeRequest"
 	asHardware = "seedbed.HardwareChange"
 	asBackup   = "seedbed.BackupRestoreRequest"
+	asClone    = "seedbed.CloneRequest"
 	powerFlag  = "vm stop --force, --soft and --grace"
 	server     = "set by the server"
 )

@@ -23,6 +23,7 @@ var objectCommands = map[string][]string{
 	"vm unmigrate":            {"{instance}"},
 	"vm rebuild":              {"{instance}", "{instance} --image debian --dry-run", "{instance} --image debian"},
 	"vm resize":               {"{instance} --vcpus 2", "{instance} --vcpus 2 --dry-run"},
+	"vm clone":                {"{instance} other", "{instance} other --dry-run"},
 	"vm rename":               {"{instance} other", "{instance} other --dry-run"},
 	"vm set":                  {"{instance} --boot cdrom", "{instance} --boot cdrom --dry-run"},
 	"vm cdrom list":           {"{instance}"},

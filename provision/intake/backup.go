@@ -157,6 +157,17 @@ func (in *Intake) RestoreBackup(
 	if err != nil {
 		return receipt, err
 	}
+	spec, err := json.Marshal(of)
+	if err != nil {
+		return receipt, fmt.Errorf("encode the restore of %s: %w", req.Name, err)
+	}
+	return in.acceptRestored(ctx, r, seedbed.JobBackupRestore, spec, o)
+}
+
+// acceptRestored accepts a job that makes an instance of disks that exist. It chooses the node.
+func (in *Intake) acceptRestored(
+	ctx context.Context, r restored, kind seedbed.JobKind, spec []byte, o seedbed.JobOptions,
+) (receipt seedbed.Receipt, err error) {
 	reservation, err := in.placer.Choose(ctx, r.demand)
 	if err != nil {
 		return receipt, unplaced(ctx, err)
@@ -167,18 +178,14 @@ func (in *Intake) RestoreBackup(
 		return receipt, err
 	}
 	r.inst.Node = reservation.Node
-	spec, err := json.Marshal(of)
-	if err != nil {
-		return receipt, fmt.Errorf("encode the restore of %s: %w", req.Name, err)
-	}
 	for draw := 1; ; draw++ {
-		job := jobOn(r.inst, seedbed.JobBackupRestore, o)
+		job := jobOn(r.inst, kind, o)
 		job.Spec = spec
 		receipt, err = in.acceptNew(ctx, seedbed.Acceptance{Job: job, Instance: &r.inst, Warnings: append(r.notes, warnings...)})
 		if !errors.Is(err, seedbed.ErrExists) || draw == macDraws || len(r.drawn) == 0 {
 			return receipt, err
 		}
-		if _, nameErr := in.store.InstanceByName(ctx, seedbed.Named(project, req.Name)); !errors.Is(nameErr, seedbed.ErrNotFound) {
+		if _, nameErr := in.store.InstanceByName(ctx, r.inst.FullName()); !errors.Is(nameErr, seedbed.ErrNotFound) {
 			return receipt, err // the name is taken, not the address
 		}
 		for _, i := range r.drawn {
@@ -191,15 +198,24 @@ func (in *Intake) RestoreBackup(
 func (in *Intake) PlanRestoreBackup(
 	ctx context.Context, project string, of seedbed.BackupRestore, req seedbed.BackupRestoreRequest,
 ) (seedbed.Plan, error) {
-	p := seedbed.Plan{Project: project, Name: req.Name, Node: req.Node, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{},
-		Problems: []string{}, Stages: in.stages(&seedbed.Job{Kind: seedbed.JobBackupRestore})}
-	if err := note(&p, seedbed.CheckInstanceName(req.Name)); err != nil || len(p.Problems) > 0 {
+	return in.planRestored(ctx, project, req.Name, req.Node, &seedbed.Job{Kind: seedbed.JobBackupRestore}, func() (restored, error) {
+		return in.restored(ctx, project, of, req)
+	})
+}
+
+// planRestored returns the plan of a job that makes an instance of disks that exist.
+func (in *Intake) planRestored(
+	ctx context.Context, project, name, node string, job *seedbed.Job, make func() (restored, error),
+) (seedbed.Plan, error) {
+	p := seedbed.Plan{Project: project, Name: name, Node: node, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{},
+		Problems: []string{}, Stages: in.stages(job)}
+	if err := note(&p, seedbed.CheckInstanceName(name)); err != nil || len(p.Problems) > 0 {
 		return p, err
 	}
 	if err := in.planName(ctx, &p); err != nil {
 		return p, err
 	}
-	r, err := in.restored(ctx, project, of, req)
+	r, err := make()
 	if err != nil {
 		return p, note(&p, err)
 	}
@@ -303,7 +319,7 @@ func (in *Intake) restoredNICs(
 		var err error
 		if n.Network, err = in.networkKnown(ctx, project, name); err != nil {
 			if errors.Is(err, seedbed.ErrInvalid) {
-				err = seedbed.Errorf(seedbed.ErrInvalid, "NIC %d of the backup: %s; say which one takes its place (--network %s=NETWORK)",
+				err = seedbed.Errorf(seedbed.ErrInvalid, "NIC %d: %s; say which one takes its place (--network %s=NETWORK)",
 					old.Index, err, seedbed.Clip(old.Network))
 			}
 			return nil, nil, err

@@ -1,8 +1,11 @@
 package intake
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,4 +167,145 @@ func (in *Intake) readable(ctx context.Context, s source) error {
 			"off (seedbed vm stop %s)", s.inst.Name, s.Pool, s.inst.Name)
 	}
 	return err
+}
+
+// Clone accepts a request to make an instance with copies of the disks of the instance called name. Errors: ErrNotFound for an instance or
+// a snapshot that does not exist, ErrConflict for one that runs in a directory pool, whose script made its domain or whose user-data
+// holds its own report address in a form that cannot be given another, and otherwise those of a create.
+func (in *Intake) Clone(
+	ctx context.Context, name seedbed.InstanceName, req seedbed.CloneRequest, o seedbed.JobOptions,
+) (receipt seedbed.Receipt, err error) {
+	if o, err = in.resolve(ctx, name.Project, o); err != nil {
+		return receipt, err
+	}
+	r, spec, err := in.cloned(ctx, name, req)
+	if err != nil {
+		return receipt, err
+	}
+	input, err := json.Marshal(spec)
+	if err != nil {
+		return receipt, fmt.Errorf("encode the clone of %s: %w", name.Name, err)
+	}
+	return in.acceptRestored(ctx, r, seedbed.JobClone, input, o)
+}
+
+// PlanClone returns what Clone would make, and why it would not be accepted. It writes nothing.
+func (in *Intake) PlanClone(ctx context.Context, name seedbed.InstanceName, req seedbed.CloneRequest) (seedbed.Plan, error) {
+	raw, _ := json.Marshal(seedbed.CloneJob{Generalise: req.Generalise})
+	return in.planRestored(ctx, name.Project, req.Name, req.Node, &seedbed.Job{Kind: seedbed.JobClone, Spec: raw}, func() (restored, error) {
+		r, _, err := in.cloned(ctx, name, req)
+		return r, err
+	})
+}
+
+// cloned returns the instance that a clone makes, and the input of its job.
+func (in *Intake) cloned(ctx context.Context, name seedbed.InstanceName, req seedbed.CloneRequest) (
+	r restored, spec seedbed.CloneJob, err error,
+) {
+	if err := seedbed.CheckInstanceName(req.Name); err != nil {
+		return r, spec, err
+	}
+	if seedbed.IsTenant(ctx) && req.Node != "" {
+		return r, spec, seedbed.Errorf(seedbed.ErrForbidden, "a node is chosen from the default project only: expected none")
+	}
+	of, err := in.instanceNamed(ctx, name.Project, name.Name)
+	switch {
+	case err != nil:
+		return r, spec, err
+	case of.State != seedbed.InstanceRunning && of.State != seedbed.InstanceStopped:
+		return r, spec, seedbed.Errorf(seedbed.ErrConflict, "instance %q is %s: it must be running or stopped to be cloned", of.Name, of.State)
+	case len(of.Volumes) == 0:
+		return r, spec, seedbed.Errorf(seedbed.ErrInvalid, "instance %q has no disks that could be copied: make another by its profile", of.Name)
+	}
+	switch _, err := in.store.ScriptDomain(ctx, of.ID); {
+	case err == nil:
+		return r, spec, seedbed.Errorf(seedbed.ErrConflict, "the domain of instance %q was made by its script, which is only run by a create: "+
+			"make another by its profile, or copy its disks (seedbed volume add --from %s:0)", of.Name, of.Name)
+	case !errors.Is(err, seedbed.ErrNotFound):
+		return r, spec, err
+	}
+	if r.inst, err = in.likeOf(ctx, of, req); err != nil {
+		return r, spec, err
+	}
+	r.inst.NICs, r.drawn, err = in.restoredNICs(ctx, of.Project, seedbed.BackupConfig{NICs: of.NICs},
+		seedbed.BackupRestoreRequest{Networks: req.Networks}, &r.notes)
+	if err != nil {
+		return r, spec, err
+	}
+	spec = seedbed.CloneJob{From: of.Name, Generalise: req.Generalise, Together: of.State == seedbed.InstanceRunning && req.Snapshot == ""}
+	node := req.Node
+	for i, d := range of.Volumes {
+		from := fmt.Sprintf("%s:%d", of.Name, d.Index)
+		if req.Snapshot != "" {
+			from += "@" + req.Snapshot
+		}
+		source, err := in.sourceOf(ctx, of.Project, from)
+		if err != nil {
+			return r, spec, err
+		}
+		spec.Disks = append(spec.Disks, *source.asSource())
+		r.inst.Volumes = append(r.inst.Volumes,
+			seedbed.Volume{Pool: d.Pool, Name: fmt.Sprintf("%s-%d", r.inst.ID, i), Index: d.Index, Size: d.Size})
+		info, known, err := in.placer.Room(ctx, of.Node, d.Pool)
+		switch {
+		case err != nil:
+			return r, spec, err
+		case known && info.Shared:
+		case req.Node != "" && req.Node != of.Node:
+			return r, spec, seedbed.Errorf(seedbed.ErrConflict, "pool %q is not shared, and instance %q is on node %s: expected that node, or none",
+				d.Pool, of.Name, of.Node)
+		default:
+			node = of.Node
+		}
+	}
+	for _, v := range of.Attached {
+		r.notes = append(r.notes, "volume "+v.Name+", which is attached, is left out")
+	}
+	if spec.Together {
+		r.notes = append(r.notes, "the guest runs: its disks are copied as a loss of power would leave them")
+	}
+	r.demand, err = in.demands(ctx, r.inst, nil, r.inst.Volumes, node)
+	r.demand.Limit, r.demand.Selector = r.inst.System.NodeLimit, r.inst.System.NodeSelector
+	return r, spec, err
+}
+
+// likeOf returns a new instance with the configuration of another one, without its NICs and disks. Nothing that tells the two apart is the
+// same: the ID and the secret of its report address are others, also in its documents.
+func (in *Intake) likeOf(ctx context.Context, of seedbed.Instance, req seedbed.CloneRequest) (seedbed.Instance, error) {
+	i := seedbed.Instance{
+		ID: of.Datasource.NewInstanceID(), Project: of.Project, Name: req.Name, Profile: of.Profile, Image: of.Image,
+		State: seedbed.InstanceProvisioning, VCPUs: of.VCPUs, Memory: of.Memory, Ready: of.Ready, Held: req.Off, Follow: of.Follow,
+		Source: of.Source, Params: of.Params, System: of.System, UserData: of.UserData, VendorData: of.VendorData, SSHKeys: of.SSHKeys,
+		Datasource: of.Datasource, Metadata: of.Metadata, Tags: of.Tags, Notes: of.Notes,
+	}
+	if of.ReportToken != "" {
+		i.ReportToken = newReportToken()
+		was, now := []byte(of.ReportToken), []byte(i.ReportToken)
+		if i.Ready == seedbed.ReadyReport && !bytes.Contains(i.UserData, was) {
+			return i, seedbed.Errorf(seedbed.ErrConflict, "the user-data of instance %q does not have its report address in plain text, so that a "+
+				"clone would not report: rebuild it first, or make another by its profile", of.Name)
+		}
+		i.UserData, i.VendorData = replaced(i.UserData, was, now), replaced(i.VendorData, was, now)
+	}
+	if i.Image == "" {
+		return i, nil
+	}
+	image, err := in.store.Image(ctx, i.Image)
+	switch {
+	case errors.Is(err, seedbed.ErrNotFound) || err == nil && image.State != seedbed.ImageActive:
+		i.Image = "" // no disk is a clone of it
+	case err != nil:
+		return i, err
+	case i.System.Firmware == "":
+		i.System.Firmware = image.Firmware
+	}
+	return i, nil
+}
+
+// replaced returns a document with other text in place of some. A missing document stays missing, and an empty one empty.
+func replaced(doc, was, now []byte) []byte {
+	if len(doc) == 0 {
+		return doc
+	}
+	return bytes.ReplaceAll(doc, was, now)
 }

@@ -54,8 +54,8 @@ func (d *Driver) ChangeDomain(ctx context.Context, c seedbed.DomainChange) ([]st
 	})
 }
 
-// RenameDomain implements worker.DomainChanger. libvirt keeps the variables of a domain's firmware in a file with the domain's name, which it
-// does not rename, and which another domain of the former name would use.
+// RenameDomain implements worker.DomainChanger. libvirt keeps the variables of a domain's firmware in a file with the domain's name, which
+// it does not rename, and which another domain of the former name would use.
 func (d *Driver) RenameDomain(ctx context.Context, id seedbed.InstanceID, name string) error {
 	return d.do(ctx, "rename domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
 		dom, _, err := find(conn, id)

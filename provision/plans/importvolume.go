@@ -96,13 +96,8 @@ func (t *task) copyForImage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	host, err := effects.ScriptHost.Ask(ctx, t.Worker(), effects.ToolNames{Tools: generaliseTools})
-	if err != nil {
+	if err := t.hasTools(ctx); err != nil {
 		return err
-	}
-	if len(host.Missing) > 0 {
-		return seedbed.Errorf(seedbed.ErrInvalid, "node %s has no %s, which generalise disks: install e2fsprogs there", t.Node(),
-			strings.Join(host.Missing, ", "))
 	}
 	work := *spec.Generalised
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
@@ -141,33 +136,15 @@ func (t *task) madeWorkingCopy(ctx context.Context) []seedbed.Orphan {
 	return []seedbed.Orphan{{Kind: seedbed.OrphanVolume, Pool: image.Pool, Name: spec.Generalised.Volume}}
 }
 
-// generaliseCopy runs the script that generalises the copy. It may run again on what an interrupted one has left.
+// generaliseCopy runs the script that generalises the copy.
 func (t *task) generaliseCopy(ctx context.Context) error {
 	image, spec, err := t.imageAndSpec(ctx)
 	if err != nil {
 		return err
 	}
 	work := spec.Generalised
-	data, err := json.Marshal(map[string]string{"pool": image.Pool, "volume": work.Volume})
-	if err != nil {
-		return err
-	}
-	t.script = &scriptSide{run: seedbed.ScriptRun{Script: seedbed.Script{Name: "generalise"}}, covers: strings.NewReplacer()}
-	start := seedbed.ScriptStart{Instance: work.Owner, Name: image.Name, Profile: image.Name, Number: "0", Text: generalise, Data: data}
-	for _, turn := range []seedbed.ScriptTurn{{Start: &start}, {Step: "install"}} {
-		result, err := t.scriptTurn(ctx, turn)
-		if err != nil {
-			return err
-		}
-		if f := result.Failure; f != nil {
-			return seedbed.Errorf(seedbed.ErrInvalid, "generalise volume %s: %s", spec.From.Name, f.Message)
-		}
-	}
-	if err := t.closeGeneralising(ctx); err != nil {
-		return err
-	}
-	t.Event("info", 100, "the copy is generalised")
-	return nil
+	return t.generaliseVolume(ctx,
+		generalising{pool: image.Pool, volume: work.Volume, owner: work.Owner, name: image.Name, of: spec.From.Name})
 }
 
 func (t *task) closeGeneralising(ctx context.Context) error {
@@ -175,11 +152,57 @@ func (t *task) closeGeneralising(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return effects.CloseScript.Do(ctx, t.Worker(), call, effects.DomainRef{ID: spec.Generalised.Owner})
+	return t.endGeneralising(ctx, spec.Generalised.Owner)
+}
+
+// generalising is a copy of a volume that is to be generalised. owner is the instance in its tag, name what is made of it, and of what
+// messages call it.
+type generalising struct {
+	pool, volume, name, of string
+	owner                  seedbed.InstanceID
+}
+
+// generaliseVolume runs the script that generalises a copy. It may run again on what an interrupted one has left.
+func (t *task) generaliseVolume(ctx context.Context, g generalising) error {
+	data, err := json.Marshal(map[string]string{"pool": g.pool, "volume": g.volume})
+	if err != nil {
+		return err
+	}
+	t.script = &scriptSide{run: seedbed.ScriptRun{Script: seedbed.Script{Name: "generalise"}}, covers: strings.NewReplacer()}
+	start := seedbed.ScriptStart{Instance: g.owner, Name: g.name, Profile: g.name, Number: "0", Text: generalise, Data: data}
+	for _, turn := range []seedbed.ScriptTurn{{Start: &start}, {Step: "install"}} {
+		result, err := t.scriptTurn(ctx, turn)
+		if err != nil {
+			return err
+		}
+		if f := result.Failure; f != nil {
+			return seedbed.Errorf(seedbed.ErrInvalid, "generalise volume %s: %s", g.of, f.Message)
+		}
+	}
+	if err := t.endGeneralising(ctx, g.owner); err != nil {
+		return err
+	}
+	t.Event("info", 100, "the copy is generalised")
+	return nil
+}
+
+// endGeneralising ends the script that generalises the copy of an owner.
+func (t *task) endGeneralising(ctx context.Context, owner seedbed.InstanceID) error {
+	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.CloseScript.Do(ctx, t.Worker(), call, effects.DomainRef{ID: owner})
 	})
 	if err != nil {
 		return fmt.Errorf("end the script: %w", err)
 	}
 	return nil
+}
+
+// hasTools returns ErrInvalid if the node lacks programs that generalise a disk.
+func (t *task) hasTools(ctx context.Context) error {
+	host, err := effects.ScriptHost.Ask(ctx, t.Worker(), effects.ToolNames{Tools: generaliseTools})
+	if err == nil && len(host.Missing) > 0 {
+		err = seedbed.Errorf(seedbed.ErrInvalid, "node %s has no %s, which generalise disks: install e2fsprogs there", t.Node(),
+			strings.Join(host.Missing, ", "))
+	}
+	return err
 }

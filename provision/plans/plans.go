@@ -158,6 +158,7 @@ var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
 
 	seedbed.JobSnapshotRestore: (*task).restorePlan,
 
+	seedbed.JobClone:         (*task).clonePlan,
 	seedbed.JobBackup:        (*task).backupPlan,
 	seedbed.JobBackupRestore: (*task).backupRestorePlan,
 	seedbed.JobBackupVerify:  (*task).backupVerifyPlan,

@@ -34,7 +34,7 @@ func unclaimed(
 		return h, err
 	}, nil, `SELECT i.project, i.name, job.id, job.state FROM (SELECT instance.id, instance.project, instance.name `+holds+`) AS i
 		JOIN job ON job.instance = i.id AND job.kind IN ('`+string(seedbed.JobCreate)+`', '`+string(seedbed.JobAdopt)+`', '`+
-		string(seedbed.JobBackupRestore)+`')
+		string(seedbed.JobBackupRestore)+`', '`+string(seedbed.JobClone)+`')
 		WHERE job.id <> $`+strconv.Itoa(len(args)+1)+` ORDER BY job.created DESC LIMIT 1`, append(args, job)...)
 	switch {
 	case err != nil || by.job == "":

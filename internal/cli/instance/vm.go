@@ -23,7 +23,8 @@ func VMCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "vm", Aliases: []string{"vms", "instance"}, Short: "Manage instances"})
 	c.AddCommand(vmList(a), instances(a).Show(a, "show NAME", "Show an instance"),
 		vmStart(a), vmStop(a), vmReboot(a), vmMove(a), vmMigrate(a), vmUnmigrate(a), vmRebuild(a), vmRemove(a),
-		vmProtect(a, true), vmProtect(a, false), vmSnapshot(a), vmResize(a), vmRename(a), vmSet(a), vmCDROM(a), vmFlatten(a), vmLog(a), vmWait(a),
+		vmProtect(a, true), vmProtect(a, false), vmSnapshot(a), vmResize(a), vmRename(a), vmClone(a),
+		vmSet(a), vmCDROM(a), vmFlatten(a), vmLog(a), vmWait(a),
 		vmConsole(a), vmVNC(a), vmScreenshot(a), vmExec(a), vmCopy(a), vmSSH(a), vmTop(a),
 		vmAdopt(a), vmAdoptable(a), vmForget(a),
 		vmNIC(a), vmOptions(a), vmTag(a), vmGroups(a), vmBandwidth(a), vmSpot(a),

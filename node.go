@@ -356,3 +356,37 @@ type NodeUsage struct {
 	Problem string        `json:"problem,omitempty"`
 	Domains []DomainUsage `json:"domains"`
 }
+
+// Rebalancing suggests which instances to take to other nodes, so that these are loaded more alike.
+type Rebalancing struct {
+	Moves []RebalanceMove `json:"moves"`
+	// Loads are the nodes that take instances, sorted by name.
+	Loads []NodeLoad `json:"loads"`
+}
+
+// RebalanceMove suggests to take an instance to another node. Method is as [Instance.LeavesBy] has it.
+type RebalanceMove struct {
+	Project string `json:"project"`
+	Name    string `json:"name"`
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Method  string `json:"method,omitempty"`
+	VCPUs   int    `json:"vcpus"`
+	Memory  Bytes  `json:"memory"`
+}
+
+// NodeLoad is how much of a node its instances were given, in percent of what it may give: now, and after the moves.
+type NodeLoad struct {
+	Node   string  `json:"node"`
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
+}
+
+// What instances are moved by.
+const (
+	BalanceMemory = "memory"
+	BalanceVCPUs  = "vcpus"
+)
+
+// MaxRebalance is the largest number of moves that are suggested at a time.
+const MaxRebalance = 100

@@ -22,6 +22,7 @@ var listRoutes = map[string]string{
 	"GET /networks/:name":                single,
 	"GET /addresses":                     "",
 	"GET /addresses/:name":               single,
+	"GET /rebalancing":                   summary,
 	"GET /placement-groups":              "",
 	"GET /placement-groups/:name":        single,
 	"GET /security-groups":               "",

@@ -24,6 +24,7 @@ var routeAccess = map[string]access{
 	"POST /addresses":                             {401, 403, 415, 415, ""},
 	"GET /addresses/:name":                        {401, 422, 422, 422, ""},
 	"DELETE /addresses/:name":                     {401, 403, 422, 422, ""},
+	"GET /rebalancing":                            {401, 403, 403, 200, ""},
 	"GET /placement-groups":                       {401, 200, 200, 200, ""},
 	"POST /placement-groups":                      {401, 403, 415, 415, ""},
 	"GET /placement-groups/:name":                 {401, 404, 404, 404, ""},

@@ -28,6 +28,7 @@ var (
 		"InstanceRequest":    wire.InstanceRequest{},
 		"MaintenanceRequest": wire.MaintenanceRequest{}, "NetworkChange": wire.NetworkChange{},
 		"NetworkRequest": wire.NetworkRequest{}, "SecurityGroupRequest": wire.SecurityGroupRequest{},
+		"Rebalancing": seedbed.Rebalancing{}, "RebalanceMove": seedbed.RebalanceMove{}, "NodeLoad": seedbed.NodeLoad{},
 		"PlacementGroup": seedbed.PlacementGroup{}, "PlacementGroupRequest": wire.PlacementGroupRequest{},
 		"SecurityGroupChange": wire.SecurityGroupChange{}, "SecurityGroup": seedbed.SecurityGroup{}, "SecurityRule": seedbed.SecurityRule{},
 		"NetworkACL": seedbed.NetworkACL{},

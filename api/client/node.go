@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"net/url"
+	"strconv"
 
 	"seedbed"
 	"seedbed/api/wire"
@@ -60,4 +62,9 @@ func (c *Client) PlacementGroup(ctx context.Context, name string) (seedbed.Place
 // DeletePlacementGroup removes a placement group. It returns seedbed.ErrInUse, with what uses it, if something does.
 func (c *Client) DeletePlacementGroup(ctx context.Context, name string) error {
 	return c.remove(ctx, at("/placement-groups", name))
+}
+
+// Rebalancing returns which instances to take to other nodes, by seedbed.BalanceMemory or BalanceVCPUs, at most that many.
+func (c *Client) Rebalancing(ctx context.Context, by string, moves int) (seedbed.Rebalancing, error) {
+	return get[seedbed.Rebalancing](ctx, c, "/rebalancing", url.Values{"by": {by}, "moves": {strconv.Itoa(moves)}})
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"seedbed"
@@ -215,4 +217,27 @@ func (r *router) fence(ctx context.Context, c *fiber.Ctx) error {
 		return err
 	}
 	return server.Accepted(c, receipt)
+}
+
+// maxMoves is how many moves of a rebalancing are suggested unless the query says otherwise.
+const maxMoves = 10
+
+// rebalancing suggests which instances to take to other nodes.
+func (r *router) rebalancing(ctx context.Context, c *fiber.Ctx) error {
+	by, most := strings.Clone(c.Query("by", seedbed.BalanceMemory)), maxMoves
+	if by != seedbed.BalanceMemory && by != seedbed.BalanceVCPUs {
+		return server.Invalid("by is %q: expected %s or %s", seedbed.Clip(by), seedbed.BalanceMemory, seedbed.BalanceVCPUs)
+	}
+	if text := c.Query("moves"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > seedbed.MaxRebalance {
+			return server.Invalid("moves is %q: expected 1 to %d", seedbed.Clip(text), seedbed.MaxRebalance)
+		}
+		most = n
+	}
+	all, err := r.Intake.Rebalance(ctx, by, most)
+	if err != nil {
+		return err
+	}
+	return server.Reply(c, fiber.StatusOK, all)
 }

@@ -47,6 +47,7 @@ func (r *router) installationRoutes() []route {
 		{post, "/nodes/:name/fence", seedbed.ActionNodeManage, call, r.fence},
 		{get, "/nodes/:name/maintenance", seedbed.ActionNodeRead, call, r.maintenance(r.nodeOf)},
 		{post, "/nodes/:name/maintenance", seedbed.ActionNodeAnnounce, call, r.announce(r.nodeOf)},
+		{get, "/rebalancing", seedbed.ActionNodeManage, call, r.rebalancing},
 		{post, "/maintenance/:id/complete", seedbed.ActionNodeAnnounce, call, r.endMaintenance(seedbed.MaintenanceCompleted)},
 		{post, "/maintenance/:id/cancel", seedbed.ActionNodeAnnounce, call, r.endMaintenance(seedbed.MaintenanceCanceled)},
 

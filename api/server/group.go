@@ -20,3 +20,8 @@ type Groups interface {
 	// DeletePlacementGroup removes a placement group that nothing uses; otherwise it returns seedbed.ErrInUse.
 	DeletePlacementGroup(ctx context.Context, name string, checks ...func(seedbed.PlacementGroup) error) error
 }
+
+// Balance suggests moves of instances between nodes.
+type Balance interface {
+	Rebalance(ctx context.Context, by string, most int) (seedbed.Rebalancing, error)
+}

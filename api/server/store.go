@@ -304,6 +304,7 @@ type OVAIntake interface {
 
 // Intake makes jobs of requests. A job is durable before the method returns.
 type Intake interface {
+	Balance
 	Submit(ctx context.Context, r seedbed.Request, d *seedbed.Delivery) (seedbed.Receipt, error)
 	Import(ctx context.Context, name, pool string, spec seedbed.ImportSpec, o seedbed.JobOptions) (seedbed.Receipt, error)
 	// Plan returns what a create would make, and writes nothing.

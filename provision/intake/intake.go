@@ -37,6 +37,8 @@ type Store interface {
 	// and ErrFull if none is free.
 	FreeAddr(ctx context.Context, network string, mac seedbed.MAC, want netip.Addr) (netip.Addr, error)
 	SecurityGroup(ctx context.Context, name string) (seedbed.SecurityGroup, error)
+	// Instances returns all instances.
+	Instances(ctx context.Context) ([]seedbed.Instance, error)
 	PlacementGroup(ctx context.Context, name string) (seedbed.PlacementGroup, error)
 
 	InstanceByName(ctx context.Context, n seedbed.InstanceName) (seedbed.Instance, error)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -239,4 +240,43 @@ func (in *Intake) planMigrate(ctx context.Context, req seedbed.Request) (seedbed
 	}
 	p.Stages = in.stages(&seedbed.Job{Kind: seedbed.JobMigrate, Spec: raw})
 	return p, note(&p, unplaced(ctx, err))
+}
+
+// Rebalance suggests which instances to take to other nodes, by seedbed.BalanceMemory or BalanceVCPUs, at most that many. It leaves out
+// those that cannot leave their node, and those that are away from their home, which go back there. It writes nothing.
+func (in *Intake) Rebalance(ctx context.Context, by string, most int) (r seedbed.Rebalancing, err error) {
+	all, err := in.store.Instances(ctx)
+	if err != nil {
+		return r, err
+	}
+	var instances []seedbed.Instance
+	var demands []placement.Demand
+	for _, i := range all {
+		if i.Home != "" || i.Target != "" || i.State != seedbed.InstanceRunning && i.State != seedbed.InstanceStopped {
+			continue
+		}
+		params := map[string]any{"stay": true}
+		if method := i.LeavesBy(false); method != "" {
+			params["method"] = method
+		}
+		_, _, demand, err := in.migrating(ctx, seedbed.Request{Action: seedbed.DoMigrate, Project: i.Project, Name: i.Name, Params: params})
+		if known := (*seedbed.Error)(nil); errors.As(err, &known) {
+			continue
+		}
+		if err != nil {
+			return r, err
+		}
+		instances, demands = append(instances, i), append(demands, demand)
+	}
+	moves, loads, err := in.placer.Rebalance(ctx, by, most, demands)
+	r = seedbed.Rebalancing{Moves: []seedbed.RebalanceMove{}, Loads: loads}
+	if loads == nil {
+		r.Loads = []seedbed.NodeLoad{}
+	}
+	for _, m := range moves {
+		i := instances[m.Demand]
+		r.Moves = append(r.Moves, seedbed.RebalanceMove{Project: i.Project, Name: i.Name, From: i.Node, To: m.To, Method: i.LeavesBy(false),
+			VCPUs: i.VCPUs, Memory: i.Memory})
+	}
+	return r, err
 }

@@ -46,7 +46,7 @@ func (p snapshot) without(n int, conf Config, now time.Time) (s shortage) {
 		}
 		one := left{name: node.Name, restarts: use.Restarts}
 		if !node.Cordoned { // a node with no bound of memory has what it has
-			one.free = max(0, seedbed.Bytes(cmp.Or(conf.MemoryOvercommit, 1)*float64(node.Report.Memory))-use.Memory)
+			one.free = max(0, seedbed.Bytes(bound(conf.MemoryOvercommit)*float64(node.Report.Memory))-use.Memory)
 		}
 		s.free += one.free
 		up = append(up, one)

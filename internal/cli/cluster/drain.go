@@ -70,23 +70,37 @@ come again.`,
 	return c
 }
 
+// departure is an instance that is to leave its node.
+type departure struct {
+	instance seedbed.InstanceName
+	by       client.Move
+	done     string // what is said then
+}
+
 // drained is what became of an instance.
 type drained struct {
-	name string
-	job  seedbed.Job
-	err  error
+	departure
+	job seedbed.Job
+	err error
 }
 
 // drain takes instances away from a node, some at a time, and prints what becomes of each.
 func drain(ctx context.Context, a *cli.App, api *client.Client, node string, all []seedbed.Instance, parallel int, cold bool) error {
+	return moveAll(ctx, a, api, parallel, cli.Each(all, func(i seedbed.Instance) departure {
+		return departure{i.FullName(), client.Move{Method: i.LeavesBy(cold)}, "has left node " + node}
+	}))
+}
+
+// moveAll takes instances to other nodes in their order, some at a time, and prints what becomes of each.
+func moveAll(ctx context.Context, a *cli.App, api *client.Client, parallel int, all []departure) error {
 	slots, ends := make(chan struct{}, parallel), make(chan drained)
 	go func() {
-		for _, i := range all {
+		for _, d := range all {
 			slots <- struct{}{}
 			go func() {
-				job, err := leave(ctx, api, i, cold)
+				job, err := leave(ctx, api, d)
 				<-slots
-				ends <- drained{i.FullName().String(), job, err}
+				ends <- drained{d, job, err}
 			}()
 		}
 	}()
@@ -95,11 +109,11 @@ func drain(ctx context.Context, a *cli.App, api *client.Client, node string, all
 	for range all {
 		end := <-ends
 		if end.err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", end.name, end.err))
+			failed = append(failed, fmt.Errorf("%s: %w", end.instance, end.err))
 			continue
 		}
 		jobs = append(jobs, end.job)
-		a.Say("%s has left node %s", end.name, node)
+		a.Say("%s %s", end.instance, end.done)
 	}
 	if a.JSON() {
 		if err := a.PrintJSON(jobs); err != nil {
@@ -113,9 +127,9 @@ func drain(ctx context.Context, a *cli.App, api *client.Client, node string, all
 }
 
 // leave takes one instance to another node, and waits until it is there.
-func leave(ctx context.Context, api *client.Client, i seedbed.Instance, cold bool) (seedbed.Job, error) {
-	in := api.In(i.Project)
-	receipt, err := in.MigrateInstance(ctx, i.Name, client.Move{Method: i.LeavesBy(cold)})
+func leave(ctx context.Context, api *client.Client, d departure) (seedbed.Job, error) {
+	in := api.In(d.instance.Project)
+	receipt, err := in.MigrateInstance(ctx, d.instance.Name, d.by)
 	if err != nil {
 		return seedbed.Job{}, err
 	}

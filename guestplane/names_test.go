@@ -125,7 +125,8 @@ func TestZoneOf(t *testing.T) {
 	for name, want := range map[string]string{
 		"lab": "lab.internal", "a..b": "a-b.internal", "Lab.": "lab.internal", "shop/my_net": "my-net.shop.internal",
 	} {
-		if n := (seedbed.Network{Name: name, Kind: seedbed.NetworkNAT, DNS: shared.DNS}); n.GuestDomain() != want {
+		n := seedbed.Network{Name: name, Kind: seedbed.NetworkNAT, Prefix: netip.MustParsePrefix("10.0.0.0/24"), DNS: shared.DNS}
+		if n.GuestDomain() != want {
 			t.Errorf("%s: %s, want %s", name, n.GuestDomain(), want)
 		}
 	}

@@ -71,6 +71,8 @@ func TestBackupsOfProjects(t *testing.T) {
 	s.backUp(t, "nas", foreign, "b2") // of another installation, whose project has the name of one here
 	s.expect(t, "GET", "/backups?target=nas", "", 200, `"b1"`, `"b2"`)
 	s.expect(t, "GET", "/backups/nas/b2", "", 200, string(foreign.ID))
+	s.expect(t, "POST", "/backups/nas/b1/verify?dry_run=true", "", 200, `"verify-backup"`)
+	s.expect(t, "DELETE", "/backups/nas/b1?dry_run=true", "", 200, `"sweep-backups"`)
 	s.expect(t, "POST", "/backups/nas/b1/verify", "", 202)
 	s.expect(t, "DELETE", "/backups/spare/b1", "", 404, "not in target")
 

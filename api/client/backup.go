@@ -81,6 +81,18 @@ func (c *Client) RemoveBackup(ctx context.Context, target, id string) (seedbed.R
 	return c.removal(ctx, backupAt(target, id))
 }
 
+// PlanVerifyBackup returns what VerifyBackup would do.
+func (c *Client) PlanVerifyBackup(ctx context.Context, target, id string) (seedbed.Plan, error) {
+	return send[seedbed.Plan](ctx, c, call{method: http.MethodPost, path: backupAt(target, id) + "/verify",
+		query: given(map[string]string{"dry_run": "true"})})
+}
+
+// PlanRemoveBackup returns what RemoveBackup would do.
+func (c *Client) PlanRemoveBackup(ctx context.Context, target, id string) (seedbed.Plan, error) {
+	return send[seedbed.Plan](ctx, c, call{method: http.MethodDelete, path: backupAt(target, id),
+		query: given(map[string]string{"dry_run": "true"})})
+}
+
 // AddBackupSchedule adds a schedule of backups.
 func (c *Client) AddBackupSchedule(ctx context.Context, r wire.BackupScheduleRequest) (seedbed.BackupSchedule, error) {
 	return post[seedbed.BackupSchedule](ctx, c, "/backup-schedules", r)

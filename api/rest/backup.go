@@ -274,26 +274,39 @@ func (r *router) restoreBackup(ctx context.Context, c *fiber.Ctx) error {
 	return server.Accepted(c, receipt)
 }
 
-// backupWork returns the input of a job on the backup that the path names.
-func (r *router) backupWork(ctx context.Context, c *fiber.Ctx) (seedbed.BackupWork, error) {
-	t, b, err := r.backupNamed(ctx, c)
-	return seedbed.BackupWork{Target: t.Name, Backups: []seedbed.BackupKey{b.BackupKey}}, err
-}
-
-func (r *router) verifyBackup(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	work, err := r.backupWork(ctx, c)
-	if err != nil {
-		return seedbed.Receipt{}, err
+// onBackup accepts a job of that kind on the backup that the path names, or answers its plan.
+func (r *router) onBackup(kind seedbed.JobKind) server.Handler {
+	return func(ctx context.Context, c *fiber.Ctx) error {
+		o, err := r.JobOptions(ctx, c)
+		if err != nil {
+			return err
+		}
+		dry, err := switched(c, "dry_run")
+		if err != nil {
+			return err
+		}
+		t, b, err := r.backupNamed(ctx, c)
+		if err != nil {
+			return err
+		}
+		work, project := seedbed.BackupWork{Target: t.Name, Backups: []seedbed.BackupKey{b.BackupKey}}, server.CallerOf(c).Project
+		if dry {
+			p, err := r.BackupJobs.PlanBackupWork(ctx, kind, project, work)
+			if err != nil {
+				return err
+			}
+			return server.Reply(c, fiber.StatusOK, p)
+		}
+		do := r.BackupJobs.VerifyBackups
+		if kind == seedbed.JobBackupRemove {
+			do = r.BackupJobs.RemoveBackups
+		}
+		receipt, err := do(ctx, project, work, o)
+		if err != nil {
+			return err
+		}
+		return server.Accepted(c, receipt)
 	}
-	return r.BackupJobs.VerifyBackups(ctx, server.CallerOf(c).Project, work, o)
-}
-
-func (r *router) removeBackup(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (seedbed.Receipt, error) {
-	work, err := r.backupWork(ctx, c)
-	if err != nil {
-		return seedbed.Receipt{}, err
-	}
-	return r.BackupJobs.RemoveBackups(ctx, server.CallerOf(c).Project, work, o)
 }
 
 // backupAgain submits the request of a job on backups again.

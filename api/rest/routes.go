@@ -194,9 +194,9 @@ func (r *router) projectRoutes() []route {
 		// Backups, and when they are made.
 		{get, "/backups", seedbed.ActionBackupRead, doctorTimeout, r.backups().serve},
 		{get, "/backups/:target/:id", seedbed.ActionBackupRead, doctorTimeout, r.backup},
-		{del, "/backups/:target/:id", seedbed.ActionBackupRemove, doctorTimeout, r.accept(r.removeBackup)},
+		{del, "/backups/:target/:id", seedbed.ActionBackupRemove, doctorTimeout, r.onBackup(seedbed.JobBackupRemove)},
 		{post, "/backups/:target/:id/restore", seedbed.ActionBackupRestore, doctorTimeout, r.restoreBackup},
-		{post, "/backups/:target/:id/verify", seedbed.ActionBackupVerify, doctorTimeout, r.accept(r.verifyBackup)},
+		{post, "/backups/:target/:id/verify", seedbed.ActionBackupVerify, doctorTimeout, r.onBackup(seedbed.JobBackupVerify)},
 		{get, "/backup-schedules", seedbed.ActionBackupRead, call, r.backupSchedules().serve},
 		{post, "/backup-schedules", seedbed.ActionBackupSchedule, call, r.createBackupSchedule},
 		{get, "/backup-schedules/:name", seedbed.ActionBackupRead, call, r.backupSchedule},

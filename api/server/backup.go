@@ -38,5 +38,7 @@ type BackupJobs interface {
 		o seedbed.JobOptions) (seedbed.Receipt, error)
 	PlanRestoreBackup(ctx context.Context, project string, of seedbed.BackupRestore, req seedbed.BackupRestoreRequest) (seedbed.Plan, error)
 	VerifyBackups(ctx context.Context, project string, work seedbed.BackupWork, o seedbed.JobOptions) (seedbed.Receipt, error)
+	// PlanBackupWork returns what one of these would do, by the kind of job.
+	PlanBackupWork(ctx context.Context, kind seedbed.JobKind, project string, work seedbed.BackupWork) (seedbed.Plan, error)
 	RemoveBackups(ctx context.Context, project string, work seedbed.BackupWork, o seedbed.JobOptions) (seedbed.Receipt, error)
 }

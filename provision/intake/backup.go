@@ -361,16 +361,51 @@ func (in *Intake) onTarget(
 	if o, err = in.resolve(ctx, project, o); err != nil {
 		return r, err
 	}
-	target, err := in.store.BackupTarget(ctx, work.Target)
+	job, err := in.jobOnTarget(ctx, kind, project, work)
 	if err != nil {
 		return r, err
 	}
-	job := seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, State: seedbed.JobQueued, Project: project, Subject: target.Name, JobOptions: o}
+	job.JobOptions = o
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
+}
+
+// jobOnTarget returns the job of a request to verify or remove backups. It writes nothing.
+func (in *Intake) jobOnTarget(
+	ctx context.Context, kind seedbed.JobKind, project string, work seedbed.BackupWork,
+) (job seedbed.Job, err error) {
+	target, err := in.store.BackupTarget(ctx, work.Target)
+	if err != nil {
+		return job, err
+	}
+	if kind == seedbed.JobBackupVerify && target.Recipient != "" && target.Identity == "" {
+		return job, seedbed.Errorf(seedbed.ErrInvalid, "backup target %q is encrypted, and its identity is needed to verify what is there "+
+			"(seedbed backup target set %s --identity-file FILE)", target.Name, target.Name)
+	}
+	job = seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, State: seedbed.JobQueued, Project: project, Subject: target.Name}
 	if job.Node, err = in.serving.Backups.TargetNode(target); err != nil {
-		return r, err
+		return job, err
 	}
 	if job.Spec, err = json.Marshal(work); err != nil {
-		return r, fmt.Errorf("encode the work on %s: %w", target.Name, err)
+		return job, fmt.Errorf("encode the work on %s: %w", target.Name, err)
 	}
-	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
+	return job, nil
+}
+
+// PlanBackupWork returns what VerifyBackups or RemoveBackups, by the kind of job, would do, and why it would not be accepted.
+func (in *Intake) PlanBackupWork(
+	ctx context.Context, kind seedbed.JobKind, project string, work seedbed.BackupWork,
+) (seedbed.Plan, error) {
+	p := seedbed.Plan{Project: project, Name: work.Target, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{},
+		Stages: in.stages(&seedbed.Job{Kind: kind})}
+	job, err := in.jobOnTarget(ctx, kind, project, work)
+	if !seedbed.IsTenant(ctx) {
+		p.Node = job.Node
+	}
+	for _, b := range work.Backups {
+		p.Notes = append(p.Notes, fmt.Sprintf("backup %s of instance %s", b.Backup, b.Instance))
+	}
+	if kind == seedbed.JobBackupRemove {
+		p.Notes = append(p.Notes, "what no other backup in the target needs is removed as well, once it is a day old")
+	}
+	return p, note(&p, err)
 }

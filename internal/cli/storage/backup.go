@@ -21,10 +21,12 @@ func BackupCommand(a *cli.App) *cobra.Command {
 	c.AddCommand(backupCreate(a), backupList(a), backupShow(a), backupRestore(a),
 		onBackup(a, "verify BACKUP", "Read a backup as a whole, and compare its digests",
 			`Read all that a backup consists of, and compare it with the digests that it was stored
-with. The job fails if anything is missing or damaged, and its events say what.`, (*client.Client).VerifyBackup),
+with. The job fails if anything is missing or damaged, and its events say what.`,
+			(*client.Client).VerifyBackup, (*client.Client).PlanVerifyBackup),
 		a.Confirmed("Remove backup %s", onBackup(a, "remove BACKUP", "Remove a backup",
 			`Remove a backup from its target, and then what no other backup there needs. What is
-younger than a day stays until a later removal: a backup that is being made may need it.`, (*client.Client).RemoveBackup)),
+younger than a day stays until a later removal: a backup that is being made may need it.`,
+			(*client.Client).RemoveBackup, (*client.Client).PlanRemoveBackup)),
 		targetCommand(a), scheduleCommand(a))
 	return c
 }
@@ -35,14 +37,26 @@ func inTarget(c *cobra.Command, target *string) {
 	_ = c.MarkFlagRequired("target") // the flag was added above
 }
 
-// onBackup returns a command that starts a job on a backup.
+// onBackup returns a command that starts a job on a backup, or shows its plan.
 func onBackup(
 	a *cli.App, use, short, long string, begin func(api *client.Client, ctx context.Context, target, id string) (seedbed.Receipt, error),
+	plan func(api *client.Client, ctx context.Context, target, id string) (seedbed.Plan, error),
 ) *cobra.Command {
 	var target string
+	var dry bool
 	c := a.JobAction(use, short, func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 		return begin(api, ctx, target, args[0])
 	})
+	run, show := c.RunE, a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+		return a.ShowPlan(plan(api, ctx, target, args[0]))
+	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if dry {
+			return show(c, args)
+		}
+		return run(c, args)
+	}
+	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be done and what prevents it")
 	c.Long, c.ValidArgsFunction = long, cobra.NoFileCompletions
 	inTarget(c, &target)
 	return c

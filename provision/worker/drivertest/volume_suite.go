@@ -70,8 +70,13 @@ func testSnapshot(t *testing.T, _ PoolDriver, p worker.Pool) {
 	ctx, job := t.Context(), seedbed.NewJobID()
 	_, v, _ := cloned(t, p)
 	snapshots(t, p, v)
-	first, err := p.CreateSnapshot(ctx, job, snapshotOf(v, "before"))
+	taken := snapshotOf(v, "before")
+	taken.Consistency = seedbed.ConsistencyFrozen
+	first, err := p.CreateSnapshot(ctx, job, taken)
 	ok(t, "snapshot", err)
+	if all, err := p.Snapshots(ctx, v.Name, v.Instance); err != nil || len(all) != 1 || all[0].Consistency != seedbed.ConsistencyFrozen {
+		t.Errorf("snapshots %+v, %v", all, err)
+	}
 	if first.Name != "before" || first.Job != job || time.Since(first.Created) > time.Hour || first.Created.IsZero() {
 		t.Errorf("snapshot %+v", first)
 	}

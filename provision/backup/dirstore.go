@@ -299,6 +299,9 @@ func (d *dirStore) remove(ctx context.Context, name string, after time.Time) (bo
 			return false, d.explain("remove "+name, err)
 		}
 		st, err := d.root.Lstat(gone)
+		if errors.Is(err, fs.ErrNotExist) { // another sweep has given it its name again, or has removed it
+			return false, nil
+		}
 		if err != nil || st.ModTime().After(after) {
 			return false, d.explain("remove "+name, errors.Join(err, d.bring(gone, name)))
 		}
@@ -319,13 +322,16 @@ func (d *dirStore) remove(ctx context.Context, name string, after time.Time) (bo
 	return true, nil
 }
 
-// bring gives a file that was to be removed its name again, unless it has been written again.
+// bring gives a file that was to be removed its name again, unless it has been written again, or another sweep has it in hand.
 func (d *dirStore) bring(gone, name string) error {
 	err := d.root.Link(gone, name)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		err = d.root.Remove(gone)
 	}
-	return d.root.Remove(gone)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // probe is the object that shows that a store can be written to, and its clock.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 
 	"seedbed"
 	"seedbed/provision/backup"
@@ -98,7 +99,9 @@ func inPlace[T any](
 	ctx context.Context, s *archive, at seedbed.BackupPlace, f func(context.Context, *backup.Place) (T, error),
 ) (T, error) {
 	var result, none T
+	used := false
 	err := s.places.use(ctx, at, func(ctx context.Context) error {
+		used = true
 		p, err := backup.Open(ctx, at)
 		if err != nil {
 			return err
@@ -107,9 +110,33 @@ func inPlace[T any](
 		return errors.Join(err, p.Close())
 	})
 	if err != nil {
-		return none, err
+		return none, s.veiled(at, used, err)
 	}
 	return result, nil
+}
+
+// veiled is an error that does not say where a place is: what fails in a job is shown to those who asked for it.
+type veiled struct {
+	error
+	text string
+}
+
+func (e veiled) Error() string { return e.text }
+func (e veiled) Unwrap() error { return e.error }
+
+func (s *archive) veiled(at seedbed.BackupPlace, used bool, err error) error {
+	if !used && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) { // its commands failed, or are not allowed
+		s.places.log.Warn("a place of backups cannot be used", "path", at.Path, "url", at.URL, "err", err)
+		return veiled{err, "the target cannot be used on this node: seedbed backup target check, and the log of the worker, say why"}
+	}
+	text := err.Error()
+	for _, where := range []string{at.Path, strings.TrimSuffix(at.URL, "/"), strings.TrimPrefix(strings.TrimPrefix(
+		strings.TrimSuffix(at.URL, "/"), "https://"), "http://")} {
+		if where != "" {
+			text = strings.ReplaceAll(text, where, "the target")
+		}
+	}
+	return veiled{err, text}
 }
 
 // backup writes a volume to a place.

@@ -95,3 +95,27 @@ func TestSweepGrace(t *testing.T) {
 		t.Errorf("a sweep after an hour: %v", err)
 	}
 }
+
+// TestPlaceIsVeiled checks that what fails in a job, which its project sees, does not say where a place is. A check of the target does.
+func TestPlaceIsVeiled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	h := effects.Handlers{}
+	HandleBackups(h, Backups{Dirs: []string{dir}}, slog.New(slog.DiscardHandler), nil)
+	for name, tt := range map[string]struct {
+		path string
+		want error
+	}{
+		"it does not exist": {dir + "/none", seedbed.ErrNotFound}, "it is not allowed": {"/elsewhere/backup", seedbed.ErrForbidden},
+	} {
+		args := []byte(`{"place":{"kind":"dir","path":"` + tt.path + `","known":true}}`)
+		_, err := h["list-backups"].Run(t.Context(), seedbed.Call{}, args, effects.Listener{})
+		if !errors.Is(err, tt.want) || strings.Contains(err.Error(), tt.path) || strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+		_, err = h["check-backup-place"].Run(t.Context(), seedbed.Call{}, []byte(`{"kind":"dir","path":"`+tt.path+`"}`), effects.Listener{})
+		if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.path) {
+			t.Errorf("%s: the check answers %v", name, err)
+		}
+	}
+}

@@ -72,7 +72,7 @@ func TestParams(t *testing.T) {
 			"param restart_priority is a string: expected a whole number from -1000 to 1000"},
 		{"hold as a number", `{"hold":1}`, shape{}, "param hold is a number that does not fit: expected true or false"},
 		{"protected as a word", `{"protected":"yes"}`, shape{}, "param protected is a string: expected true or false"},
-		{"unknown", `{"cpus":4}`, shape{}, `param "cpus" is unknown: expected boot_from, cdrom, datasource, disk, firmware, hold, http_endpoint, `},
+		{"unknown", `{"cpus":4}`, shape{}, `param "cpus" is unknown: expected boot_from, cdrom, datasource, disk, firmware, `},
 		{"other case", `{"VCPUs":4}`, shape{}, `param "VCPUs" is unknown`},
 		{"vcpus as a string", `{"vcpus":"4"}`, shape{}, "param vcpus is a string: expected a whole number from 1 to 255"},
 		{"vcpus with a fraction", `{"vcpus":1.5}`, shape{}, "param vcpus is a number that does not fit"},

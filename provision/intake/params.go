@@ -2,6 +2,7 @@ package intake
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -299,4 +300,36 @@ func (s shape) checkRest(made recipe) error {
 			maxParam)
 	}
 	return nil
+}
+
+// backupParams parses the parameters of a request to make a backup.
+func backupParams(params map[string]any) (spec seedbed.BackupJob, err error) {
+	rest := maps.Clone(params)
+	target, ok := rest["target"].(string)
+	if delete(rest, "target"); !ok {
+		return spec, seedbed.Errorf(seedbed.ErrInvalid, "param target is missing, or is not a string: expected the name of a backup target")
+	}
+	spec.Target = target
+	if full, given := rest["full"]; given {
+		if spec.Full, ok = full.(bool); !ok {
+			return spec, seedbed.Errorf(seedbed.ErrInvalid, "param full: expected true or false")
+		}
+		delete(rest, "full")
+	}
+	if exclude, given := rest["exclude"]; given {
+		data, err := json.Marshal(exclude)
+		if err == nil {
+			err = json.Unmarshal(data, &spec.Exclude)
+		}
+		if err != nil || len(spec.Exclude) > seedbed.MaxBackupDisks {
+			return spec, seedbed.Errorf(seedbed.ErrInvalid, "param exclude: expected a list of the names of at most %d volumes",
+				seedbed.MaxBackupDisks)
+		}
+		delete(rest, "exclude")
+	}
+	if len(rest) > 0 {
+		return spec, seedbed.Errorf(seedbed.ErrInvalid, "param %q is unknown: action %s accepts target, full and exclude",
+			seedbed.Clip(slices.Sorted(maps.Keys(rest))[0]), seedbed.DoBackup)
+	}
+	return spec, seedbed.CheckTargetName(target)
 }

@@ -113,12 +113,14 @@ var backupCases = []jobCase{
 		inst := l.made()
 		l.runUntil(l.addVolume("data"), seedbed.JobSucceeded)
 		l.runUntil(l.attach("data", "web1"), seedbed.JobSucceeded)
-		return caseJob{l.backUp(), func() { l.hasBackups(inst, 1) }, func() { l.hasBackups(inst, 0) }}
+		guest := l.withGuestAgent(inst)
+		return caseJob{l.backUp(), func() { l.hasBackups(inst, 1); l.thawed(guest) }, func() { l.hasBackups(inst, 0); l.thawed(guest) }}
 	}},
 	{"backup", seedbed.Job{Kind: seedbed.JobBackup}, func(l *lab) caseJob {
 		l.withTarget(l.t.TempDir())
 		inst := l.made()
-		return caseJob{l.backUp(), func() { l.hasBackups(inst, 1) }, func() { l.hasBackups(inst, 0) }}
+		guest := l.withGuestAgent(inst)
+		return caseJob{l.backUp(), func() { l.hasBackups(inst, 1); l.thawed(guest) }, func() { l.hasBackups(inst, 0); l.thawed(guest) }}
 	}},
 	{"backup-restore", seedbed.Job{Kind: seedbed.JobBackupRestore}, func(l *lab) caseJob {
 		l.backedUp()

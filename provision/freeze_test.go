@@ -16,6 +16,14 @@ func (l *lab) withGuestAgent(inst seedbed.Instance) *drivertest.GuestAgent {
 	return g
 }
 
+// thawed checks that a guest is not frozen.
+func (l *lab) thawed(g *drivertest.GuestAgent) {
+	l.t.Helper()
+	if frozen, _ := g.Frozen(); frozen {
+		l.t.Error("the guest is frozen")
+	}
+}
+
 // snapshot takes a snapshot of web1, and returns it, or its zero value if the job ends otherwise than it should.
 func (l *lab) snapshot(name string, freeze seedbed.Freeze, want seedbed.JobState) (taken seedbed.SnapshotInfo) {
 	l.t.Helper()

@@ -271,8 +271,9 @@ var (
 		}},
 		{"snapshot", seedbed.Job{Kind: seedbed.JobSnapshot}, func(l *lab) caseJob {
 			inst := l.made()
+			guest := l.withGuestAgent(inst)
 			return caseJob{l.job(l.intake.Snapshot(l.t.Context(), seedbed.InDefault("web1"), "s1", "", usual)),
-				func() { l.snapshots(inst, "s1") }, func() { l.snapshots(inst) }}
+				func() { l.snapshots(inst, "s1"); l.thawed(guest) }, func() { l.snapshots(inst); l.thawed(guest) }}
 		}},
 		{"snapshot-remove", seedbed.Job{Kind: seedbed.JobSnapshotRemove}, func(l *lab) caseJob {
 			inst := l.made()

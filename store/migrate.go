@@ -58,6 +58,12 @@ func acceptMigrate(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	if err := acceptSwitch(ctx, tx, j); err != nil {
 		return err
 	}
+	switch now, err := placementGroupOf(ctx, tx, j.Instance); { // no job changes it any more
+	case err != nil:
+		return err
+	case now != group:
+		return seedbed.Errorf(seedbed.ErrConflict, "instance %q has come into another placement group: request it again", j.Subject)
+	}
 	var spec seedbed.MigrateSpec
 	if err := readSpec(*j, &spec); err != nil {
 		return err
@@ -106,6 +112,14 @@ func resumableMigrate(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 		return seedbed.Errorf(seedbed.ErrConflict, "instance %q has been taken to another node since: request it again", j.Subject)
 	case node == spec.To:
 		return nil
+	}
+	// The group may have got other instances since, and the instance another group.
+	group, err := placementGroupOf(ctx, tx, j.Instance)
+	if err == nil {
+		err = instances.HoldGroup(ctx, tx, group, j.Instance, spec.To, spec.From)
+	}
+	if err != nil {
+		return err
 	}
 	return setTarget(ctx, tx, j, spec.To)
 }

@@ -77,6 +77,9 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	if err := idle(ctx, tx, j.Instance); err != nil {
 		return err
 	}
+	if err := sameName(ctx, tx, j); err != nil {
+		return err
+	}
 	switch j.Kind {
 	case seedbed.JobCreate, seedbed.JobAdopt, seedbed.JobBackupRestore, seedbed.JobClone:
 		return instances.SetState(ctx, tx, j.Instance, seedbed.InstanceProvisioning, missing)
@@ -112,6 +115,21 @@ func resumable(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 		return resumableNIC(ctx, tx, j)
 	}
 	return nil
+}
+
+// sameName returns ErrConflict if the instance of a job was renamed since by another one: the job would give its domain the former name.
+func sameName(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
+	now, err := sqldb.One(ctx, tx, sqldb.Value[string], nil, `SELECT name FROM instance WHERE id = $1`, j.Instance)
+	if err != nil || now == "" || now == j.Subject {
+		return err
+	}
+	if j.Kind == seedbed.JobRename {
+		var spec seedbed.RenameJob
+		if err := readSpec(j, &spec); err != nil || now == spec.To {
+			return err
+		}
+	}
+	return seedbed.Errorf(seedbed.ErrConflict, "instance %q has been renamed to %q since: request it again", j.Subject, now)
 }
 
 func resumableImage(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, missing error) error {

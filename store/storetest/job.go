@@ -304,6 +304,28 @@ func testRename(b *bench) {
 	b.equal([]any{now.ID, now.Revision > off.Revision, now.State}, []any{off.ID, true, seedbed.InstanceStopped})
 	b.equal(get(b.InstanceNames(ctx, []seedbed.InstanceID{off.ID}))(b), map[seedbed.InstanceID]string{off.ID: "web3"})
 	b.equal(b.instance("web2").ID != off.ID, true)
+
+	// Of the jobs from before, only a rename that has given the instance its name goes on.
+	failed := func(from string, a seedbed.Acceptance, steps ...seedbed.Step) seedbed.JobID {
+		b.equal(get(b.Accept(ctx, a))(b).Job, a.Job.ID)
+		j := b.claim()
+		b.equal(j.Subject, from)
+		for _, s := range steps {
+			b.must(b.Step(ctx, j.Ref(), s))
+		}
+		b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobFailed, Error: "no answer"}))
+		return j.ID
+	}
+	flatten := seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobFlatten, Instance: off.ID}}
+	old := failed("web3", flatten)
+	half := failed("web3", to(off, "web6"), seedbed.Step{Next: "rename", Total: 2},
+		seedbed.Step{Done: "rename", Next: "publish", Final: true, Total: 2, Renamed: "web6"})
+	_, err := b.ResumeJob(ctx, old)
+	b.want(err, seedbed.ErrConflict, `instance "web3" has been renamed to "web6" since`)
+	b.equal(get(b.ResumeJob(ctx, half))(b).State, seedbed.JobQueued)
+	j = b.claim()
+	b.must(b.Finish(ctx, j.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+
 	r, _ := b.running("web4")
 	b.want(b.Step(ctx, r.Ref(), seedbed.Step{Next: "volumes", Renamed: "web5"}), seedbed.ErrInvalid, "renames nothing")
 }

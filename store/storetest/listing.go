@@ -212,6 +212,7 @@ func testListAfterForgotten(b *bench) {
 
 var placementGroupCases = map[string]func(*bench){
 	"groups":   testPlacementGroups,
+	"resumed":  testPlacementResumed,
 	"policies": testPlacementPolicies,
 }
 
@@ -323,4 +324,26 @@ func testPlacementPolicies(b *bench) {
 		return nil
 	}))(b)
 	b.must(goes(first[seedbed.Affinity]))
+}
+
+// testPlacementResumed checks that a migration that is resumed keeps to the placement group as one that is requested.
+func testPlacementResumed(b *bench) {
+	ctx := context.Background()
+	b.world()
+	get(b.AddNode(ctx, seedbed.Node{Name: "node2", Worker: "https://node2.example:7375"}))(b)
+	get(b.CreatePlacementGroup(ctx, seedbed.PlacementGroup{Name: "web", Policy: seedbed.AntiAffinity}))(b)
+	made := func(name, node string) seedbed.Instance {
+		a := createOf(name)
+		a.Instance.PlacementGroup, a.Instance.Node = "web", node
+		get(b.Accept(ctx, a))(b)
+		b.end(seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning})
+		return get(b.Instance(ctx, a.Instance.ID))(b)
+	}
+	a := migrateOf(made("web1", node), seedbed.InstanceRunning)
+	get(b.Accept(ctx, a))(b)
+	b.end(seedbed.JobResult{State: seedbed.JobFailed, Error: "no answer"})
+	made("web2", "node2")
+	_, err := b.ResumeJob(ctx, a.Job.ID)
+	b.want(err, seedbed.ErrConflict, `placement group "web" (anti-affinity) has another instance on that node`)
+	b.equal(get(b.Instance(ctx, a.Job.Instance))(b).Target, "")
 }

@@ -4,10 +4,6 @@ package libvirt
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"strings"
 
 	lv "libvirt.org/go/libvirt"
@@ -102,8 +98,8 @@ func withVariablesOf(doc, name string) (amended string, changed bool, err error)
 	if err != nil || to == from {
 		return "", false, err
 	}
-	if err := os.Rename(from, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", false, fmt.Errorf("rename the variables of the firmware: %w", err)
+	if err := renameVariables(from, to); err != nil {
+		return "", false, err
 	}
 	return strings.ReplaceAll(doc, ">"+from+"<", ">"+to+"<"), true, nil
 }

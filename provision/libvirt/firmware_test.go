@@ -1,6 +1,13 @@
 package libvirt
 
-import "testing"
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"seedbed"
+)
 
 func TestByUEFI(t *testing.T) {
 	t.Parallel()
@@ -65,13 +72,43 @@ func TestVariablesNamed(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
 		"/var/lib/libvirt/qemu/nvram/web1_VARS.fd": "/var/lib/libvirt/qemu/nvram/web2_VARS.fd",
-		"/nvram/web1.shop_VARS.fd":                 "/nvram/web2_VARS.fd",
-		"/nvram/web1_VARS.qcow2":                   "/nvram/web2_VARS.qcow2",
-		"/nvram/of-an-administrator.fd":            "/nvram/of-an-administrator.fd",
+		"/l/qemu/nvram/web1.shop_VARS.fd":          "/l/qemu/nvram/web2_VARS.fd",
+		"/l/qemu/nvram/web1_VARS.qcow2":            "/l/qemu/nvram/web2_VARS.qcow2",
+		"/l/qemu/nvram/of-an-administrator.fd":     "/l/qemu/nvram/of-an-administrator.fd",
+		"/srv/shared/OVMF_VARS.fd":                 "/srv/shared/OVMF_VARS.fd",
 		"":                                         "",
 	} {
 		if got := variablesNamed(path, "web2"); got != want {
 			t.Errorf("%s: %s; want %s", path, got, want)
+		}
+	}
+}
+
+func TestRenameVariables(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	write := func(path string) {
+		if err := os.WriteFile(path, []byte(path), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(one)
+	for range 2 { // the second time there is nothing to do
+		if err := renameVariables(one, two); err != nil {
+			t.Error(err)
+		}
+	}
+	if got, err := os.ReadFile(two); err != nil || string(got) != one {
+		t.Errorf("renamed: %q, %v", got, err)
+	}
+	write(one)
+	if err := renameVariables(two, one); !errors.Is(err, seedbed.ErrConflict) {
+		t.Errorf("over those of another domain: %v", err)
+	}
+	for path, want := range map[string]string{one: one, two: one} {
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", path, got, err)
 		}
 	}
 }

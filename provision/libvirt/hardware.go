@@ -2,6 +2,10 @@ package libvirt
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -228,12 +232,34 @@ func changeOne(d *libvirtxml.Domain, what string, c seedbed.DomainChange, host H
 }
 
 // variablesNamed returns the path of the variables of a firmware for a domain of that name, which libvirt itself would choose, beside those
-// at path. It returns path for one that libvirt has not chosen.
+// at path. It returns path for one that libvirt has not chosen: other domains may use that too.
 func variablesNamed(path, name string) string {
 	dir, file := filepath.Split(path)
 	at := strings.LastIndex(file, "_VARS")
-	if at < 0 {
+	if at < 0 || !strings.HasSuffix(dir, "/qemu/nvram/") {
 		return path
 	}
 	return dir + name + file[at:]
+}
+
+// renameVariables gives the file with the variables of a firmware another path, if it exists. It returns ErrConflict if a file of that path
+// exists as well, which may be that of a domain that was renamed without Seedbed.
+func renameVariables(from, to string) error {
+	switch _, err := os.Lstat(from); {
+	case errors.Is(err, fs.ErrNotExist): // it was never started, or an interrupted call has renamed it
+		return nil
+	case err != nil:
+		return fmt.Errorf("rename the variables of the firmware: %w", err)
+	}
+	switch _, err := os.Lstat(to); {
+	case err == nil:
+		return seedbed.Errorf(seedbed.ErrConflict, "there are variables of a firmware in %s: choose another name, or remove that file if no "+
+			"domain uses it", to)
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("rename the variables of the firmware: %w", err)
+	}
+	if err := os.Rename(from, to); err != nil {
+		return fmt.Errorf("rename the variables of the firmware: %w", err)
+	}
+	return nil
 }

@@ -57,6 +57,21 @@ type Bound struct {
 // FieldKey is the annotation of a bound flag: the type and the JSON name of the field that it sets.
 const FieldKey = "seedbed field"
 
+// Mapping returns the parser of a flag whose values are OLD=NEW, for the field ParseAll of a [Flag].
+func Mapping(flag string) func(texts []string) (any, error) {
+	return func(texts []string) (any, error) {
+		to := map[string]string{}
+		for _, text := range texts {
+			old, by, ok := strings.Cut(text, "=")
+			if !ok || old == "" || by == "" {
+				return nil, Usagef("--%s %q: expected OLD=NEW", flag, text)
+			}
+			to[old] = by
+		}
+		return to, nil
+	}
+}
+
 // Bind adds the flags of a table to c. Read then sets the fields of to, a pointer to a struct, whose
 // present values are the defaults.
 func Bind(a *App, c *cobra.Command, to any, table ...Flag) *Bound {

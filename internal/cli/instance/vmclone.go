@@ -2,7 +2,6 @@ package instance
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +36,8 @@ directory pool it must be stopped. Volumes that are attached to it are left out.
 	}
 	a.Fill(c, &r,
 		cli.Flag{Field: "snapshot", Usage: "`SNAPSHOT` of VM whose content the disks have (default: what they have now)"},
-		cli.Flag{Field: "networks", Name: "network", Usage: "network for one of VM, as `OLD=NEW` (repeatable)", ParseAll: networksFor},
+		cli.Flag{Field: "networks", Name: "network", Usage: "network for one of VM, as `OLD=NEW` (repeatable)",
+			ParseAll: cli.Mapping("network")},
 		cli.Flag{Field: "generalise", Usage: "remove from the first disk what tells machines apart"},
 		cli.Flag{Field: "off", Usage: "leave the instance off"},
 		cli.Flag{Field: "node", Usage: "`NODE` that is to have it (default: chosen by the placement)"},
@@ -45,17 +45,4 @@ directory pool it must be stopped. Volumes that are attached to it are left out.
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be made and what prevents it")
 	w.AddJob(a, c)
 	return c
-}
-
-// networksFor returns the networks that take the place of others.
-func networksFor(texts []string) (any, error) {
-	to := map[string]string{}
-	for _, text := range texts {
-		old, by, ok := strings.Cut(text, "=")
-		if !ok || old == "" || by == "" {
-			return nil, cli.Usagef("--network %q: expected OLD=NEW", text)
-		}
-		to[old] = by
-	}
-	return to, nil
 }

@@ -181,8 +181,8 @@ MAC addresses of its own. The networks and pools of the backup must exist here b
 	a.Fill(c, &r,
 		cli.Flag{Field: "name", Usage: "`NAME` of the new instance", Required: true},
 		cli.Flag{Field: "networks", Name: "network", Usage: "network here for one of the backup, as `OLD=NEW` (repeatable)",
-			ParseAll: mapping("network")},
-		cli.Flag{Field: "pools", Name: "pool", Usage: "pool here for one of the backup, as `OLD=NEW` (repeatable)", ParseAll: mapping("pool")},
+			ParseAll: cli.Mapping("network")},
+		cli.Flag{Field: "pools", Name: "pool", Usage: "pool here for one of the backup, as `OLD=NEW` (repeatable)", ParseAll: cli.Mapping("pool")},
 		cli.Flag{Field: "keep_macs", Name: "keep-macs", Usage: "keep the MAC addresses, which nothing else may have"},
 		cli.Flag{Field: "off", Usage: "leave the instance off"},
 		cli.Flag{Field: "node", Usage: "`NODE` that is to have it (default: chosen by the placement)"},
@@ -191,21 +191,6 @@ MAC addresses of its own. The networks and pools of the backup must exist here b
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show what would be made and what prevents it")
 	w.AddJob(a, c)
 	return c
-}
-
-// mapping returns the parser of a flag whose values are OLD=NEW.
-func mapping(flag string) func(texts []string) (any, error) {
-	return func(texts []string) (any, error) {
-		to := map[string]string{}
-		for _, text := range texts {
-			old, by, ok := strings.Cut(text, "=")
-			if !ok || old == "" || by == "" {
-				return nil, cli.Usagef("--%s %q: expected OLD=NEW", flag, text)
-			}
-			to[old] = by
-		}
-		return to, nil
-	}
 }
 
 func targetCommand(a *cli.App) *cobra.Command {

@@ -27,9 +27,9 @@ func (p *Placer) Rebalance(ctx context.Context, by string, most int, all []Deman
 		return nil, nil, err
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	s := p.snapshot
 	s.use, s.members, s.pools = maps.Clone(s.use), maps.Clone(s.members), maps.Clone(s.pools)
+	p.mu.Unlock() // others choose nodes while this looks for moves
 	var on []seedbed.Node
 	for _, n := range s.nodes {
 		if !n.Gone(p.now()) && !n.Cordoned && n.Report.CPUs > 0 && n.Report.Memory > 0 {

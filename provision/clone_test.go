@@ -8,6 +8,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/feedtest"
+	"seedbed/provision/worker/drivertest"
 )
 
 // cloneCases are the cases of jobs that clone instances.
@@ -137,5 +138,30 @@ func TestCloneRefused(t *testing.T) {
 	p, err := l.intake.PlanClone(ctx, seedbed.InDefault("web1"), seedbed.CloneRequest{Name: "web2", Generalise: true})
 	if err != nil || len(p.Problems) > 0 || len(p.Stages) != 6 || len(p.Volumes) != 1 || len(p.NICs) != 1 {
 		t.Errorf("the plan is %+v, %v", p, err)
+	}
+}
+
+// TestCloneOfInstalled checks that the clone of an instance that was installed from an ISO image starts by the same firmware, also once
+// the drive is empty, and that the plan says what the clone has not.
+func TestCloneOfInstalled(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	ctx := t.Context()
+	l.runUntil(l.job(l.intake.Import(ctx, "disc", "default",
+		seedbed.ImportSpec{Path: drivertest.ISOFile(t), Firmware: seedbed.FirmwareUEFI}, usual)), seedbed.JobSucceeded)
+	_, err := l.db.CreatePlacementGroup(ctx, seedbed.PlacementGroup{Name: "web", Policy: seedbed.SoftAffinity})
+	l.ok(err)
+	l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoCreate, Name: "web1", Network: "default",
+		Params: map[string]any{"cdrom": "disc", "disk": "8MiB", "tpm": true, "placement_group": "web"}}, nil)), seedbed.JobSucceeded)
+	l.runUntil(l.set(seedbed.HardwareChange{CDROM: new("")}), seedbed.JobSucceeded)
+	p, err := l.intake.PlanClone(ctx, seedbed.InDefault("web1"), seedbed.CloneRequest{Name: "web2"})
+	notes := strings.Join(p.Notes, "\n")
+	if err != nil || len(p.Problems) > 0 || !strings.Contains(notes, "in no placement group") || !strings.Contains(notes, "its TPM is empty") {
+		t.Errorf("the plan is %+v, %v", p, err)
+	}
+	l.runUntil(l.clone(seedbed.CloneRequest{}), seedbed.JobSucceeded)
+	got := l.byName("web2")
+	if spec, _ := l.hv.Spec(got.ID); spec.Firmware != seedbed.FirmwareUEFI || !spec.System.TPM || got.PlacementGroup != "" {
+		t.Errorf("the clone is started by %q: %+v", spec.Firmware, got)
 	}
 }

@@ -184,3 +184,29 @@ func TestRebuildKeepsABlankDisk(t *testing.T) {
 		t.Errorf("rebuilt with %s, 3GiB were asked for", size)
 	}
 }
+
+// TestRebuildKeepsFirmware checks that a rebuild keeps the firmware and the TPM that a request gave an instance, unless the request or
+// another profile says otherwise.
+func TestRebuildKeepsFirmware(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	ctx := t.Context()
+	l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoCreate, Name: "web1", Profile: "small",
+		Params: map[string]any{"firmware": "uefi-secure", "tpm": true}}, nil)), seedbed.JobSucceeded)
+	id := l.byName("web1").ID
+	for _, c := range []struct {
+		given    map[string]any
+		firmware seedbed.Firmware
+		tpm      bool
+	}{
+		{nil, seedbed.FirmwareSecure, true},
+		{map[string]any{"tpm": false}, seedbed.FirmwareSecure, false},
+		{map[string]any{"firmware": "uefi"}, seedbed.FirmwareUEFI, false},
+	} {
+		l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoRebuild, Name: "web1", Params: c.given}, nil)),
+			seedbed.JobSucceeded)
+		if spec, _ := l.hv.Spec(id); spec.Firmware != c.firmware || spec.System.TPM != c.tpm {
+			t.Errorf("rebuilt with %v, the domain has the firmware %q and a TPM: %v", c.given, spec.Firmware, spec.System.TPM)
+		}
+	}
+}

@@ -156,6 +156,9 @@ func (in *Intake) prepare(ctx context.Context, req seedbed.Request, m tailored) 
 	if len(disks) > 0 {
 		made.inst.Image = disks[0].Image
 	}
+	if made.inst.Image == "" { // what it was installed by starts it, also without the ISO image
+		made.inst.System.Firmware = cmp.Or(made.inst.System.Firmware, iso.Firmware)
+	}
 	if t := m.storage(made.image); req.Undefined && t != nil {
 		if err := nameDisks(&made.inst, *t); err != nil {
 			return made, err

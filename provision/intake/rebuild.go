@@ -250,9 +250,15 @@ func keep(p *seedbed.Profile, inst seedbed.Instance, image seedbed.Bytes) {
 // remake turns an instance into what the request asks for. The names of its volumes contain the
 // job's ID, so they differ from those of the existing volumes.
 func (in *Intake) remake(i *seedbed.Instance, m tailored, disks []seedbed.Volume, s shape, made recipe, job seedbed.JobID) error {
-	protected, held, follow, had := i.Protected, i.Held, i.Follow, i.Hardware()
+	protected, held, follow, had, was := i.Protected, i.Held, i.Follow, i.Hardware(), i.System
 	in.fit(i, m, s)
-	if m.Name == i.Profile { // what seedbed vm set has changed
+	if m.Name == i.Profile { // what the request for it said, and what seedbed vm set has changed
+		if _, said := m.given["firmware"]; !said {
+			i.System.Firmware = was.Firmware
+		}
+		if _, said := m.given["tpm"]; !said {
+			i.System.TPM = was.TPM
+		}
 		had.BootFrom = i.System.BootFrom
 		if _, said := m.given["restart"]; said {
 			had.Restart, had.Autostart = i.System.Restart, had.Autostart && i.System.Restart == ""

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -261,6 +262,14 @@ func (in *Intake) cloned(ctx context.Context, name seedbed.InstanceName, req see
 	for _, v := range of.Attached {
 		r.notes = append(r.notes, "volume "+v.Name+", which is attached, is left out")
 	}
+	if of.PlacementGroup != "" {
+		r.notes = append(r.notes, fmt.Sprintf("it is in no placement group, unlike %s, which is in %s (seedbed vm set --placement-group)", of.Name,
+			of.PlacementGroup))
+	}
+	if of.System.TPM {
+		r.notes = append(r.notes, fmt.Sprintf("its TPM is empty: a disk that the guest of %s has encrypted with its own needs the recovery key",
+			of.Name))
+	}
 	if spec.Together {
 		r.notes = append(r.notes, "the guest runs: its disks are copied as a loss of power would leave them")
 	}
@@ -287,18 +296,18 @@ func (in *Intake) likeOf(ctx context.Context, of seedbed.Instance, req seedbed.C
 		}
 		i.UserData, i.VendorData = replaced(i.UserData, was, now), replaced(i.VendorData, was, now)
 	}
-	if i.Image == "" {
+	from := cmp.Or(of.Image, of.CDROM) // which may be what says the firmware
+	if from == "" {
 		return i, nil
 	}
-	image, err := in.store.Image(ctx, i.Image)
-	switch {
-	case errors.Is(err, seedbed.ErrNotFound) || err == nil && image.State != seedbed.ImageActive:
-		i.Image = "" // no disk is a clone of it
-	case err != nil:
+	image, err := in.store.Image(ctx, from)
+	if err != nil && !errors.Is(err, seedbed.ErrNotFound) {
 		return i, err
-	case i.System.Firmware == "":
-		i.System.Firmware = image.Firmware
 	}
+	if image.State != seedbed.ImageActive {
+		i.Image = "" // no disk is a clone of it
+	}
+	i.System.Firmware = cmp.Or(i.System.Firmware, image.Firmware)
 	return i, nil
 }
 

@@ -215,13 +215,9 @@ func (t *task) describe(ctx context.Context, m *seedbed.BackupManifest, inst see
 	if m.Installation, err = t.store.Installation(ctx); err != nil {
 		return engine.FromStore(err)
 	}
-	firmware := inst.System.Firmware
-	if firmware == "" && inst.Image != "" {
-		image, err := t.store.Image(ctx, inst.Image)
-		if err != nil && !errors.Is(err, seedbed.ErrNotFound) {
-			return fmt.Errorf("image %s: %w", inst.Image, engine.FromStore(err))
-		}
-		firmware = image.Firmware
+	firmware, err := t.firmware(ctx, inst)
+	if err != nil {
+		return err
 	}
 	switch _, err := t.store.ScriptDomain(ctx, inst.ID); {
 	case err == nil:

@@ -187,16 +187,21 @@ func (t *task) domain(ctx context.Context, inst seedbed.Instance, disks []seedbe
 	if spec.Drive, err = t.drive(ctx, inst); err != nil {
 		return spec, err
 	}
+	spec.Firmware, err = t.firmware(ctx, inst)
+	return spec, err
+}
+
+// firmware returns what starts an instance: what its row says, or else its image.
+func (t *task) firmware(ctx context.Context, inst seedbed.Instance) (seedbed.Firmware, error) {
 	from := cmp.Or(inst.Image, inst.CDROM)
-	if spec.Firmware = inst.System.Firmware; from == "" {
-		return spec, nil
+	if inst.System.Firmware != "" || from == "" {
+		return inst.System.Firmware, nil
 	}
 	image, err := t.store.Image(ctx, from)
 	if err != nil && !errors.Is(err, seedbed.ErrNotFound) { // it could be removed because nothing is a clone of it any more
-		return spec, fmt.Errorf("image %s: %w", from, engine.FromStore(err))
+		return "", fmt.Errorf("image %s: %w", from, engine.FromStore(err))
 	}
-	spec.Firmware = cmp.Or(inst.System.Firmware, image.Firmware)
-	return spec, nil
+	return image.Firmware, nil
 }
 
 func (t *task) undefineDomain(ctx context.Context) error {

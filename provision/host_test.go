@@ -145,6 +145,13 @@ func (h *host) UndefineDomain(ctx context.Context, call seedbed.Call, id seedbed
 	return h.hv.UndefineDomain(ctx, id)
 }
 
+func (h *host) UndefineKept(ctx context.Context, call seedbed.Call, id seedbed.InstanceID) error {
+	if err := h.fence(call); err != nil {
+		return err
+	}
+	return h.hv.UndefineKept(ctx, id)
+}
+
 func (h *host) DomainState(ctx context.Context, id seedbed.InstanceID) (seedbed.DomainInfo, error) {
 	if err := h.answers(); err != nil {
 		return seedbed.DomainInfo{}, err

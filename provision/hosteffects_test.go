@@ -112,6 +112,7 @@ func (h *host) handleDomains(t effects.Handlers) {
 	effects.SeedDomain.Handle(t, h.SeedDomain)
 	for effect, do := range map[effects.Order[effects.DomainRef]]func(context.Context, seedbed.Call, seedbed.InstanceID) error{
 		effects.UndefineDomain: h.UndefineDomain,
+		effects.UndefineKept:   h.UndefineKept,
 		effects.StartDomain:    h.StartDomain,
 		effects.ShutdownDomain: h.ShutdownDomain,
 		effects.DestroyDomain:  h.DestroyDomain,

@@ -220,13 +220,17 @@ func TestFlattenOfWhatWasStarted(t *testing.T) {
 	_, err := l.intake.RemoveImage(t.Context(), "debian", usual)
 	l.want("remove the image", err, seedbed.ErrInUse)
 	l.ok(l.hv.DestroyDomain(t.Context(), inst.ID))
+	state := l.hv.FirmwareState(inst.ID)
 	l.runUntil(l.job(l.intake.Flatten(t.Context(), seedbed.InDefault("web1"), usual)), seedbed.JobSucceeded)
+	if got := l.hv.FirmwareState(inst.ID); got != state {
+		t.Errorf("the firmware and the TPM of the domain have the state %d; want %d, as before", got, state)
+	}
 	l.runUntil(l.job(l.intake.RemoveImage(t.Context(), "debian", usual)), seedbed.JobSucceeded)
 }
 
 func TestFlattenCancelled(t *testing.T) {
 	t.Parallel()
-	for _, effect := range []string{"FlattenVolume", "UndefineDomain", "DefineDomain"} {
+	for _, effect := range []string{"FlattenVolume", "UndefineKept", "DefineDomain"} {
 		t.Run(effect, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t).withProfile(seedbed.ReadyStarted)

@@ -10,6 +10,8 @@ import (
 var (
 	DefineDomain   = Order[seedbed.DomainSpec]{"define-domain"}
 	UndefineDomain = Order[DomainRef]{"undefine-domain"}
+	// UndefineKept undefines a domain that is defined again with the same disks: its firmware and its TPM keep what they have.
+	UndefineKept = Order[DomainRef]{"undefine-domain-kept"}
 	// SeedDomain makes the CD-ROM with an instance's metadata, or makes it again. UndefineDomain removes it.
 	SeedDomain  = Order[seedbed.Seed]{"seed-domain"}
 	StartDomain = Order[DomainRef]{"start-domain"}

@@ -69,6 +69,7 @@ func TestWire(t *testing.T) {
 		{func() error { return ShutdownDomain.Do(ctx, &r, call, domain) }, "shutdown-domain", `{"id":"i"}`},
 		{func() error { return DestroyDomain.Do(ctx, &r, call, domain) }, "destroy-domain", `{"id":"i"}`},
 		{func() error { return UndefineDomain.Do(ctx, &r, call, domain) }, "undefine-domain", `{"id":"i"}`},
+		{func() error { return UndefineKept.Do(ctx, &r, call, domain) }, "undefine-domain-kept", `{"id":"i"}`},
 		{func() error { return ResizeDomain.Do(ctx, &r, call, DomainSize{"i", 2, 0}) }, "resize-domain", `{"id":"i","vcpus":2}`},
 		{func() error { return RenameDomain.Do(ctx, &r, call, NamedDomain{"i", "n"}) }, "rename-domain", `{"id":"i","name":"n"}`},
 		{func() error { return StopMigration.Do(ctx, &r, call, domain) }, "stop-migration", `{"id":"i"}`},

@@ -114,6 +114,8 @@ func inTheWay(conn *lv.Connect, spec seedbed.DomainSpec, err error) error {
 const (
 	undefineSome = lv.DOMAIN_UNDEFINE_MANAGED_SAVE | lv.DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
 	undefineAll  = undefineSome | lv.DOMAIN_UNDEFINE_NVRAM | lv.DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
+	undefineKept = undefineSome | lv.DOMAIN_UNDEFINE_KEEP_NVRAM | lv.DOMAIN_UNDEFINE_KEEP_TPM |
+		lv.DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
 )
 
 // undefine removes a domain with everything that libvirt keeps of it. Drivers that do not know some
@@ -130,6 +132,33 @@ func undefine(dom *lv.Domain) error {
 // removes its console log and its CD-ROM. It succeeds if the domain is absent. It returns ErrInUse if the domain
 // is running, ErrConflict if it is not tagged, or ErrUnavailable.
 func (d *Driver) UndefineDomain(ctx context.Context, id seedbed.InstanceID) error {
+	return d.undefine(ctx, id, undefine)
+}
+
+// UndefineKept implements worker.Definer. It returns ErrInvalid for a domain with a TPM if libvirt is older than 8.9.
+func (d *Driver) UndefineKept(ctx context.Context, id seedbed.InstanceID) error {
+	return d.undefine(ctx, id, func(dom *lv.Domain) error {
+		err := dom.UndefineFlags(undefineKept)
+		if !has(err, lv.ERR_INVALID_ARG) {
+			return err
+		}
+		doc, err := dom.GetXMLDesc(whole)
+		if err != nil {
+			return err
+		}
+		parsed, uefi := byUEFI(doc)
+		switch {
+		case withTPM(parsed):
+			return seedbed.Errorf(seedbed.ErrInvalid, "domain %s has a TPM, whose state libvirt on this node cannot keep while the domain is "+
+				"defined again: update libvirt to 8.9 or later", parsed.Name)
+		case uefi:
+			return dom.UndefineFlags(undefineKept &^ lv.DOMAIN_UNDEFINE_KEEP_TPM)
+		}
+		return undefine(dom)
+	})
+}
+
+func (d *Driver) undefine(ctx context.Context, id seedbed.InstanceID, how func(*lv.Domain) error) error {
 	return d.do(ctx, "undefine domain "+string(id), id, func(_ context.Context, conn *lv.Connect) error {
 		dom, _, err := find(conn, id)
 		switch {
@@ -146,7 +175,7 @@ func (d *Driver) UndefineDomain(ctx context.Context, id seedbed.InstanceID) erro
 		if active {
 			return seedbed.Errorf(seedbed.ErrInUse, "domain %s is running: destroy it before it is undefined", id)
 		}
-		if err := undefine(dom); err != nil && !has(err, lv.ERR_NO_DOMAIN) {
+		if err := how(dom); err != nil && !has(err, lv.ERR_NO_DOMAIN) {
 			return err
 		}
 		return d.removeFiles(id)

@@ -73,8 +73,22 @@ func TestSecureBoot(t *testing.T) {
 			if _, err := os.Stat(state); (err == nil) != secure {
 				t.Errorf("the state of the TPM: %v, and the domain has one: %v", err, secure)
 			}
-			if err := errors.Join(d.DestroyDomain(ctx, spec.ID), d.UndefineDomain(ctx, spec.ID)); err != nil {
+			variables := filepath.Join("/var/lib/libvirt/qemu/nvram", spec.Name+"_VARS.fd")
+			was, err := os.ReadFile(variables)
+			if err := errors.Join(err, d.DestroyDomain(ctx, spec.ID), d.UndefineKept(ctx, spec.ID), d.DefineDomain(ctx, spec)); err != nil {
 				t.Fatal(err)
+			}
+			if now, err := os.ReadFile(variables); err != nil || !bytes.Equal(now, was) {
+				t.Errorf("defined again, the domain has other variables, %v", err)
+			}
+			if _, err := os.Stat(state); (err == nil) != secure {
+				t.Errorf("the state of the TPM once the domain is defined again: %v", err)
+			}
+			if err := d.UndefineDomain(ctx, spec.ID); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(variables); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the variables after their domain: %v", err)
 			}
 			if _, err := os.Stat(state); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the state of the TPM after its domain: %v", err)

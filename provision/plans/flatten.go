@@ -118,13 +118,15 @@ func (t *task) redefineDomain(ctx context.Context) error {
 	if err != nil || !named {
 		return err
 	}
-	err = t.undefineDomain(ctx)
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.UndefineKept.Do(ctx, t.Worker(), call, effects.DomainRef{ID: inst.ID})
+	})
 	if errors.Is(err, seedbed.ErrInUse) {
 		return seedbed.Errorf(seedbed.ErrInUse,
 			"domain %s was started in the meantime, and its definition still names the image: stop it and flatten it again", inst.Name)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("undefine domain %s: %w", inst.Name, err)
 	}
 	return t.defineAsMade(ctx, inst, disks)
 }

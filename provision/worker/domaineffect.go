@@ -31,6 +31,7 @@ func (s *Server) handleDomains(h effects.Handlers) {
 		effects.ShutdownDomain: s.hypervisor.ShutdownDomain,
 		effects.DestroyDomain:  s.hypervisor.DestroyDomain,
 		effects.UndefineDomain: s.hypervisor.UndefineDomain,
+		effects.UndefineKept:   s.hypervisor.UndefineKept,
 		effects.StopMigration:  s.hypervisor.StopMigration,
 	} {
 		effect.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.DomainRef) error {

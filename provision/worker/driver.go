@@ -99,6 +99,9 @@ type Definer interface {
 	// undefined. A domain that runs returns ErrInUse, one without the tag ErrConflict, and neither
 	// is touched.
 	UndefineDomain(ctx context.Context, id seedbed.InstanceID) error
+	// UndefineKept is like UndefineDomain. It keeps the variables of the firmware and the state of the TPM for the next domain with the
+	// same ID and name.
+	UndefineKept(ctx context.Context, id seedbed.InstanceID) error
 }
 
 // Power switches domains on and off.

@@ -137,3 +137,38 @@ func (h *Hypervisor) RenameDomain(ctx context.Context, id seedbed.InstanceID, na
 		return nil
 	})
 }
+
+// UndefineDomain implements worker.Definer.
+func (h *Hypervisor) UndefineDomain(ctx context.Context, id seedbed.InstanceID) error {
+	return h.undefine(ctx, "UndefineDomain", id, func() { delete(h.states, id) })
+}
+
+// UndefineKept implements worker.Definer.
+func (h *Hypervisor) UndefineKept(ctx context.Context, id seedbed.InstanceID) error {
+	return h.undefine(ctx, "UndefineKept", id, func() {})
+}
+
+func (h *Hypervisor) undefine(ctx context.Context, name string, id seedbed.InstanceID, then func()) error {
+	return h.effect(ctx, name, func() error {
+		d, err := h.ours(id)
+		if err != nil {
+			return err
+		}
+		if d != nil && d.state == seedbed.DomainRunning {
+			return seedbed.Errorf(seedbed.ErrInUse, "domain %s runs: destroy it first", d.spec.Name)
+		}
+		delete(h.seeds, id)
+		if d != nil {
+			h.drop(id)
+		}
+		then()
+		return nil
+	})
+}
+
+// FirmwareState returns the number of the state that the firmware and the TPM of a domain have; 0 for none.
+func (h *Hypervisor) FirmwareState(id seedbed.InstanceID) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.states[id]
+}

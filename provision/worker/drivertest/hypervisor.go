@@ -22,7 +22,9 @@ type Hypervisor struct {
 	domains  map[seedbed.InstanceID]*domain
 	watchers map[*watcher]struct{}
 	seeds    map[seedbed.InstanceID]seedbed.Seed
-	reached  map[string]*Hypervisor // by their URIs
+	states   map[seedbed.InstanceID]int // of firmware and TPM, each with a number of its own
+	last     int                        // of states
+	reached  map[string]*Hypervisor     // by their URIs
 }
 
 type domain struct {
@@ -50,7 +52,7 @@ type watcher struct {
 // NewHypervisor makes a hypervisor without domains.
 func NewHypervisor() *Hypervisor {
 	return &Hypervisor{domains: map[seedbed.InstanceID]*domain{}, watchers: map[*watcher]struct{}{},
-		seeds: map[seedbed.InstanceID]seedbed.Seed{}}
+		seeds: map[seedbed.InstanceID]seedbed.Seed{}, states: map[seedbed.InstanceID]int{}}
 }
 
 // SetDown makes every call fail with err, as if libvirtd did not answer; nil ends that.
@@ -125,6 +127,10 @@ func (h *Hypervisor) DefineDomain(ctx context.Context, spec seedbed.DomainSpec) 
 		}
 		d := &domain{spec: spec, state: seedbed.DomainOff}
 		h.domains[spec.ID] = d
+		if h.states[spec.ID] == 0 {
+			h.last++
+			h.states[spec.ID] = h.last
+		}
 		h.send(d, "defined")
 		return nil
 	})
@@ -167,24 +173,6 @@ func (h *Hypervisor) Seed(id seedbed.InstanceID) map[string]string {
 		files[f.Name] = string(f.Data)
 	}
 	return files
-}
-
-// UndefineDomain implements worker.Definer.
-func (h *Hypervisor) UndefineDomain(ctx context.Context, id seedbed.InstanceID) error {
-	return h.effect(ctx, "UndefineDomain", func() error {
-		d, err := h.ours(id)
-		if err != nil {
-			return err
-		}
-		if d != nil && d.state == seedbed.DomainRunning {
-			return seedbed.Errorf(seedbed.ErrInUse, "domain %s runs: destroy it first", d.spec.Name)
-		}
-		delete(h.seeds, id)
-		if d != nil {
-			h.drop(id)
-		}
-		return nil
-	})
 }
 
 // StartDomain implements worker.Power.

@@ -128,6 +128,11 @@ func testTwice(t *testing.T, d HypervisorDriver) {
 		ok(t, "undefine", h.UndefineDomain(ctx, spec.ID))
 	}
 	ok(t, "destroy once undefined", h.DestroyDomain(ctx, spec.ID))
+	ok(t, "define again", h.DefineDomain(ctx, spec))
+	for range 2 {
+		ok(t, "undefine for a while", h.UndefineKept(ctx, spec.ID))
+	}
+	ok(t, "undefine", h.UndefineDomain(ctx, spec.ID))
 }
 
 func testAbsentDomain(t *testing.T, d HypervisorDriver) {

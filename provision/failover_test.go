@@ -287,3 +287,39 @@ func (w failoverWorkers) Inventory(ctx context.Context, node string) (seedbed.In
 func (m *mortal) NodeFenced(ctx context.Context, ref seedbed.JobRef) error {
 	return m.around("fenced", "", func() error { return m.DB.NodeFenced(ctx, ref) })
 }
+
+// TestFailoverOfGroups checks that the instances of a lost node keep to their placement groups: those that are together go to one node
+// together, and one does not go where another is that it is to be apart from.
+func TestFailoverOfGroups(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	ctx := t.Context()
+	f := l.withOther(true)
+	for group, policy := range map[string]seedbed.PlacementPolicy{"pair": seedbed.Affinity, "apart": seedbed.AntiAffinity} {
+		_, err := l.db.CreatePlacementGroup(ctx, seedbed.PlacementGroup{Name: group, Policy: policy})
+		l.ok(err)
+	}
+	for _, i := range []struct{ name, node, group string }{
+		{"web1", testNode, "pair"}, {"web2", testNode, "pair"}, {"web3", testNode, "apart"}, {"web4", otherNode, "apart"},
+	} {
+		l.runUntil(l.job(l.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoCreate, Name: i.name, Profile: "small", Node: i.node,
+			Params: map[string]any{"restart": seedbed.RestartAlways, "placement_group": i.group}}, nil)), seedbed.JobSucceeded)
+	}
+	l.withAgent(testNode)
+	for _, name := range []string{"web1", "web2", "web3"} {
+		l.ok(l.hv.DestroyDomain(ctx, l.byName(name).ID))
+	}
+	f.setAway(testNode, true, long)
+	id, err := l.failover(testNode, seedbed.FailoverSpec{Lost: true, Share: 50})
+	l.ok(err)
+	job := l.runUntil(id, seedbed.JobFailed)
+	if !strings.HasSuffix(job.Error, "of its instances are not started elsewhere: web3") ||
+		!strings.Contains(l.history(id), "another instance of the placement group apart (anti-affinity) is there") {
+		t.Errorf("the job ends with %q:\n%s", job.Error, l.history(id))
+	}
+	for name, node := range map[string]string{"web1": otherNode, "web2": otherNode, "web3": testNode, "web4": otherNode} {
+		if got := l.byName(name).Node; got != node {
+			t.Errorf("%s is on node %s; want %s", name, got, node)
+		}
+	}
+}

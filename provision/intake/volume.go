@@ -263,8 +263,8 @@ func (in *Intake) cloned(ctx context.Context, name seedbed.InstanceName, req see
 		r.notes = append(r.notes, "volume "+v.Name+", which is attached, is left out")
 	}
 	if of.PlacementGroup != "" {
-		r.notes = append(r.notes, fmt.Sprintf("it is in no placement group, unlike %s, which is in %s (seedbed vm set --placement-group)", of.Name,
-			of.PlacementGroup))
+		r.notes = append(r.notes, fmt.Sprintf("it is in no placement group, unlike %s, which is in %s (seedbed vm set --placement-group)",
+			of.Name, of.PlacementGroup))
 	}
 	if of.System.TPM {
 		r.notes = append(r.notes, fmt.Sprintf("its TPM is empty: a disk that the guest of %s has encrypted with its own needs the recovery key",

@@ -10,6 +10,7 @@ import (
 
 	"seedbed"
 	"seedbed/store/access"
+	"seedbed/store/backups"
 	"seedbed/store/catalogue"
 	"seedbed/store/groupcommit"
 	"seedbed/store/hooks"
@@ -271,6 +272,11 @@ func (db *DB) acceptCreate(ctx context.Context, b *groupcommit.Batch, a *seedbed
 	}
 	if err := db.Insert(ctx, b, a.Job.ID, *a.Instance, hook); err != nil {
 		return err
+	}
+	if a.Job.Kind == seedbed.JobAdopt {
+		if err := backups.Back(ctx, b.Tx, a.Instance.ID); err != nil {
+			return err
+		}
 	}
 	if a.Script != nil {
 		if err := insertScriptRun(ctx, b.Tx, a.Job.ID, *a.Script); err != nil {

@@ -8,10 +8,17 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// Own records that the backups of an instance are those of its project. They stay so when the instance is removed.
+// Own records that the backups of an instance are those of its project. They stay so when the instance is removed, and until a backup is
+// made of one with its ID in another project.
 func Own(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID, project string) error {
 	return sqldb.Exec(ctx, tx,
-		`INSERT INTO backup_owner (instance, project, removed) VALUES ($1, $2, NULL) ON CONFLICT DO NOTHING`, id, project)
+		`INSERT INTO backup_owner (instance, project, removed) VALUES ($1, $2, NULL)
+			ON CONFLICT (instance) DO UPDATE SET project = excluded.project, removed = NULL`, id, project)
+}
+
+// Back records that an instance that was removed exists again: a domain that is given back and adopted keeps its ID.
+func Back(ctx context.Context, tx *sqldb.Tx, id seedbed.InstanceID) error {
+	return sqldb.Exec(ctx, tx, `UPDATE backup_owner SET removed = NULL WHERE instance = $1`, id)
 }
 
 // Removed records that an instance is removed.

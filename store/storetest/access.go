@@ -332,6 +332,16 @@ func testBackupOwners(b *bench) {
 	if o := of[one.ID]; len(of) != 1 || o.Project != "acme" || time.Since(o.Removed) > time.Minute {
 		b.Errorf("the backups of a removed instance are those of %+v", of)
 	}
+
+	// A domain that is adopted again has its ID. Its earlier backups stay until a backup is made of it as another project's.
+	again := createOf("web1")
+	again.Job.Kind, again.Instance.ID = seedbed.JobAdopt, one.ID
+	get(b.Accept(ctx, again))(b)
+	b.end(seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceStopped})
+	b.equal(get(b.BackupOwners(ctx, ids))(b), want)
+	a.Job.ID = seedbed.NewJobID()
+	get(b.Accept(ctx, a))(b)
+	b.equal(get(b.BackupOwners(ctx, ids))(b), map[seedbed.InstanceID]seedbed.BackupOwner{one.ID: {Project: seedbed.DefaultProject}})
 }
 
 func testBackupTargets(b *bench) {

@@ -85,7 +85,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 		Migration: migration(c),
 		Probe:     probe.Used,
 		Hooks:     hookScripts(c, log), Fences: hook.New(hook.Config{Dir: c.Worker.FenceDir, Log: log}), Incarnation: incarnation,
-		Checks: checks, Log: log})
+		Frozen: filepath.Join(c.Worker.State, "frozen"), Checks: checks, Log: log})
 	health, err := run.ListenLoopback(ctx, c.Worker.Listen)
 	if err != nil {
 		return err

@@ -17,7 +17,8 @@ const thawTime = 30 * time.Second
 type eachOfJob func(ctx context.Context, done string, do func(context.Context, seedbed.Call, seedbed.SnapshotSpec) error) error
 
 // consistently takes snapshots while the guest's file systems are frozen, as freeze says. Each snapshot says in which state the guest was.
-// The guest is thawed in any case: here, by the undo, by the next run of the stage, and by the worker after effects.FreezeTime.
+// The guest is thawed in any case: here, by the undo, by the next run of the stage, and by the worker: after effects.FreezeTime,
+// and when it stops or starts.
 func (t *task) consistently(ctx context.Context, freeze seedbed.Freeze, each eachOfJob) error {
 	take := func(as seedbed.Consistency) error {
 		return each(ctx, "snapshot %s of volume %s is taken ("+string(as)+")",

@@ -150,7 +150,7 @@ func (s *Server) handleDomains(h effects.Handlers) {
 	effects.OpenConsole.Handle(h, s.consoles.talk)
 	effects.OpenScreen.Handle(h, s.screens.talk)
 	agents := agents{s.hypervisor, newResults(time.Now)}
-	HandleFreezes(h, s.hypervisor, s.log)
+	s.freezes.handle(h)
 	effects.GuestExec.Handle(h, agents.exec)
 	effects.GuestWait.Handle(h, agents.wait)
 	effects.OpenGuestFile.Handle(h, agents.copy)

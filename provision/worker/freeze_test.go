@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -36,8 +38,7 @@ func TestGuestThawsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &freezable{}
 		const id = "ec2aaaaa-0000-4000-8000-000000000001"
-		f := &freezes{agents: agents{agent: g}, limit: effects.FreezeTime, log: slog.New(slog.DiscardHandler),
-			left: map[seedbed.InstanceID]*time.Timer{}}
+		f := newFreezes(g, "", slog.New(slog.DiscardHandler))
 		frozen := func(want bool) {
 			t.Helper()
 			synctest.Wait()
@@ -65,5 +66,51 @@ func TestGuestThawsByItself(t *testing.T) {
 		g.silent.Store(false)
 		time.Sleep(thawAgain)
 		frozen(false)
+	})
+}
+
+// TestGuestThawsAfterRestart checks that a worker thaws at its start the guests that a former one left frozen, and none that it froze
+// itself since, and that one that stops thaws those that are frozen.
+func TestGuestThawsAfterRestart(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "frozen")
+	synctest.Test(t, func(t *testing.T) {
+		g := &freezable{}
+		const id = "ec2aaaaa-0000-4000-8000-000000000001"
+		start := func() *freezes { return newFreezes(g, dir, slog.New(slog.DiscardHandler)) }
+		frozen := func(want bool, records int) {
+			t.Helper()
+			synctest.Wait()
+			all, err := os.ReadDir(dir)
+			if now := g.frozen.Load(); now != want || len(all) != records || err != nil {
+				t.Errorf("frozen: %t, want %t; %d records, want %d; %v", now, want, len(all), records, err)
+			}
+		}
+		freeze := func(f *freezes) {
+			t.Helper()
+			if err := f.freeze(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		killed := start()
+		freeze(killed)
+		killed.left[id].timer.Stop() // it is no more
+		frozen(true, 1)
+		g.silent.Store(true)
+		next := start()
+		next.begin()
+		frozen(true, 1)
+		g.silent.Store(false)
+		freeze(next) // the job goes on
+		time.Sleep(effects.FreezeTime / 2)
+		frozen(true, 1)
+		next.end(t.Context())
+		frozen(false, 0)
+
+		freeze(killed)
+		killed.left[id].timer.Stop()
+		next = start()
+		next.begin()
+		frozen(false, 0)
 	})
 }

@@ -51,6 +51,8 @@ type Config struct {
 	Fences Fences
 	// Incarnation is that of the node; nil for the first, which is not kept.
 	Incarnation *Incarnation
+	// Frozen is the directory that records which guests are frozen. Empty records none: they stay frozen if the worker is killed.
+	Frozen string
 	// Checks are added to those of the drivers; nil adds none.
 	Checks func(context.Context) []seedbed.Check
 	Log    *slog.Logger
@@ -90,6 +92,7 @@ type Server struct {
 	channels    httpserve.Gate
 	consoles    *consoles
 	screens     *screens
+	freezes     *freezes
 	pictures    chan struct{} // one for each screenshot that is taken
 }
 
@@ -118,6 +121,7 @@ func New(c Config) *Server {
 		backups: c.Backups, fence: newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
 	}
 	s.fences, s.incarnation = c.Fences, cmp.Or(c.Incarnation, &Incarnation{now: time.Now})
+	s.freezes = newFreezes(c.Hypervisor, c.Frozen, c.Log)
 	s.table = s.effects()
 	return s
 }
@@ -131,6 +135,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	defer end()
 	base, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
+	s.freezes.begin()
 	problems := make([]error, len(listeners))
 	var serving sync.WaitGroup
 	for i, ln := range listeners {
@@ -144,7 +149,9 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	serving.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	return errors.Join(append(problems, s.wait(last))...)
+	problems = append(problems, s.wait(last))
+	s.freezes.end(last)
+	return errors.Join(problems...)
 }
 
 // wait waits for the calls that have not ended.

@@ -29,6 +29,8 @@ type World struct {
 	Instance func(ctx context.Context, name string) (i seedbed.Instance, ok bool, err error)
 	// Learns reports whether the caller may learn of a network with a qualified name that is a peer of that of an instance.
 	Learns func(network string) bool
+	// Inside is whether the caller may see the nodes: what their reports say of them names interfaces, and networks of other projects.
+	Inside bool
 }
 
 // Packet is what is traced.
@@ -227,6 +229,9 @@ func (w World) begin(p Packet) (t trace, n seedbed.Network, err error) {
 func (t *trace) leftOut(w World, i seedbed.Instance, network string) {
 	for _, n := range w.Nodes {
 		if why := n.Report.LeftOut[network]; why != "" && n.Name == i.Node {
+			if !w.Inside {
+				why = "an operator of the installation sees why (seedbed node show " + i.Node + ")"
+			}
 			t.stop("node "+i.Node, "it leaves out network %s, and closes the ports of its guests there: %s", network, why)
 		}
 	}

@@ -313,6 +313,11 @@ func TestLeftOut(t *testing.T) {
 	left("hv1", "wide")
 	checkTraces(t, &w, instances, []traced{
 		{"one", "10.5.0.3", "tcp", 80, false, []string{"! node hv1: it leaves out network wide, and closes the ports of its guests there: " +
+			"an operator of the installation sees why (seedbed node show hv1)"}},
+	})
+	w.Inside = true
+	checkTraces(t, &w, instances, []traced{
+		{"one", "10.5.0.3", "tcp", 80, false, []string{"! node hv1: it leaves out network wide, and closes the ports of its guests there: " +
 			"its uplink br9 is not there"}},
 		{"web", "192.0.2.7", "tcp", 443, true, nil},
 	})

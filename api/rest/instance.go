@@ -332,7 +332,7 @@ func packet(c *fiber.Ctx, i seedbed.Instance) (p reach.Packet, err error) {
 // world returns what traces of a caller are made from.
 func (r *router) world(ctx context.Context, who server.Caller) (w reach.World, err error) {
 	in := who.Scope()
-	w.Learns = who.Learns
+	w.Learns, w.Inside = who.Learns, who.May(seedbed.ActionNodeRead)
 	w.Holder = func(ctx context.Context, network string, a netip.Addr) (seedbed.Instance, int, bool, error) {
 		return r.holder(ctx, in, network, a)
 	}

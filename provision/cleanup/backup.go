@@ -105,13 +105,17 @@ func (c *Cleaner) superfluous(
 		if !known {
 			continue
 		}
-		if !owner.Removed.IsZero() && now.Sub(owner.Removed) > c.cfg.RemovedBackups {
-			due = append(due, of[id]...)
-			continue
-		}
 		var made []time.Time
+		last := owner.Removed // or the newest backup, which was made before that, if the clocks were right
 		for _, b := range of[id] {
 			made = append(made, b.Time)
+			if b.Time.After(last) {
+				last = b.Time
+			}
+		}
+		if !owner.Removed.IsZero() && now.Sub(last) > c.cfg.RemovedBackups {
+			due = append(due, of[id]...)
+			continue
 		}
 		for i, kept := range t.Keep.Kept(made) {
 			if !kept {

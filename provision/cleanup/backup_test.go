@@ -134,13 +134,18 @@ func TestPrune(t *testing.T) {
 	if !slices.Equal(s.removed, slices.Concat(want, want)) {
 		t.Errorf("removed %v", s.removed)
 	}
+	year := 365 * 24 * time.Hour
 	for _, removal := range []struct {
-		ago  time.Duration
-		want int
-	}{{time.Hour, 2}, {364 * 24 * time.Hour, 2}, {366 * 24 * time.Hour, 3}} { // the rules still keep one for a year
+		ago, later time.Duration
+		want       int
+	}{
+		{time.Hour, 0, 2}, {year - 24*time.Hour, 0, 2}, // the rules still keep one for a year
+		{year + 24*time.Hour, 0, 2}, // the record says that it was removed before its last backup was made: the clock was wrong then
+		{0, year, 2}, {0, year + 24*time.Hour, 3},
+	} {
 		s.removal = now.Add(-removal.ago)
-		if todo, _, err := c.prunings(t.Context(), now, true); err != nil || len(todo) != removal.want {
-			t.Errorf("%s after the instance was removed: %d chores, want %d; %v", removal.ago, len(todo), removal.want, err)
+		if todo, _, err := c.prunings(t.Context(), now.Add(removal.later), true); err != nil || len(todo) != removal.want {
+			t.Errorf("%+v: %d chores, want %d; %v", removal, len(todo), removal.want, err)
 		}
 	}
 }

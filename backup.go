@@ -286,13 +286,16 @@ func AttachedBackupSnapshot(target string, backup BackupID, disk int) string {
 	return BackupSnapshot(target, backup) + "-" + strconv.Itoa(disk)
 }
 
-// backupID is the form of the IDs of BackupIDOf, and of what follows the target in a name of AttachedBackupSnapshot.
-var backupID = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}(-[0-9]{1,2})?$`)
+// backupSnapshot is the form of the names of BackupSnapshot and AttachedBackupSnapshot.
+var backupSnapshot = regexp.MustCompile(`^backup-(.+)-[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}(-[0-9]{1,2})?$`)
 
-// IsBackupSnapshot reports whether a snapshot has a name of BackupSnapshot or AttachedBackupSnapshot for a backup in that target.
-func IsBackupSnapshot(target, name string) bool {
-	id, ok := strings.CutPrefix(name, BackupSnapshot(target, ""))
-	return ok && backupID.MatchString(id)
+// SnapshotTarget returns the target of a backup whose snapshot, by BackupSnapshot or AttachedBackupSnapshot, has that name; empty for any
+// other name.
+func SnapshotTarget(name string) string {
+	if m := backupSnapshot.FindStringSubmatch(name); m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 // BackupJob is the input of a job that makes a backup.

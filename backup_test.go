@@ -62,8 +62,8 @@ func TestBackupSchedule(t *testing.T) {
 	}
 }
 
-// TestIsBackupSnapshot checks that a backup never removes a snapshot of an operator, or for another target.
-func TestIsBackupSnapshot(t *testing.T) {
+// TestSnapshotTarget checks that a backup never removes a snapshot of an operator, or for another target.
+func TestSnapshotTarget(t *testing.T) {
 	t.Parallel()
 	id := BackupIDOf(NewJobID(), time.Now())
 	for name, want := range map[string]bool{
@@ -77,7 +77,7 @@ func TestIsBackupSnapshot(t *testing.T) {
 		"my-" + BackupSnapshot("nas", id):          false,
 		BackupSnapshot("nas", BackupID("2026-01")): false,
 	} {
-		if got := IsBackupSnapshot("nas", name); got != want {
+		if got := SnapshotTarget(name) == "nas"; got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}

@@ -107,6 +107,31 @@ func TestAttachedVolumeBackedUp(t *testing.T) {
 	l.want("a volume that is not attached", err, seedbed.ErrInvalid)
 }
 
+// TestSnapshotsOfRemovedTarget checks that a backup removes the snapshots that volumes keep for targets that were removed, and no others.
+func TestSnapshotsOfRemovedTarget(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	v := l.attachedBackedUp()
+	other := seedbed.BackupTarget{Name: "nas-2", BackupSettings: seedbed.BackupSettings{Path: t.TempDir()}}
+	_, err := l.db.CreateBackupTarget(t.Context(), other)
+	l.ok(err)
+	inst, id := l.byName("web1"), l.backups()[0].Backup
+	keep := []string{"backup-nas-1", seedbed.AttachedBackupSnapshot("nas-2", id, 1)}
+	for _, name := range append(slices.Clone(keep), seedbed.AttachedBackupSnapshot("gone", id, 1), seedbed.BackupSnapshot("nas", id)) {
+		for volume, owner := range map[string]seedbed.InstanceID{v.Volume: v.Owner, inst.Volumes[0].Name: inst.ID} {
+			_, err = l.pool.CreateSnapshot(t.Context(), seedbed.NewJobID(), seedbed.SnapshotSpec{
+				Pool: v.Pool, Volume: volume, Instance: owner, Name: name})
+			l.ok(err)
+		}
+	}
+	l.runUntil(l.ask(seedbed.DoBackup, map[string]any{"target": "nas", "exclude": []any{"scratch"}}), seedbed.JobSucceeded)
+	l.snapshots(inst, keep...)
+	all, err := l.pool.Snapshots(t.Context(), v.Volume, v.Owner)
+	if err != nil || len(all) != len(keep) {
+		t.Errorf("snapshots of the volume: %+v, %v", all, err)
+	}
+}
+
 var backupCases = []jobCase{
 	{"backup attached", seedbed.Job{Kind: seedbed.JobBackup}, func(l *lab) caseJob {
 		l.withTarget(l.t.TempDir())

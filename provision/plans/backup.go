@@ -267,7 +267,7 @@ func (t *task) removeBackup(ctx context.Context, target string, b effects.Backup
 	return nil
 }
 
-// tidySnapshots removes the snapshots for earlier backups in the target. The one of this job stays if the next backup can be read by what
+// tidySnapshots removes the snapshots for earlier backups in the target, and for those in targets that were removed. The one of this job stays if the next backup can be read by what
 // has changed since, as in a Ceph pool.
 func (t *task) tidySnapshots(ctx context.Context) error {
 	job, _, inst, err := t.backup(ctx)
@@ -290,11 +290,15 @@ func (t *task) tidySnapshots(ctx context.Context) error {
 		}
 		for _, s := range all {
 			own := s.Name == v.Name
-			if !seedbed.IsBackupSnapshot(job.Target, s.Name) || own && info.Disk.Type == "rbd" {
+			due, err := t.outOfDate(ctx, seedbed.SnapshotTarget(s.Name), job.Target)
+			if err != nil {
+				return err
+			}
+			if !due || own && info.Disk.Type == "rbd" {
 				continue
 			}
 			spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Volume, Instance: v.Instance, Name: s.Name}
-			err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+			err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 				return effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: s.Job})
 			})
 			if err != nil {
@@ -304,6 +308,18 @@ func (t *task) tidySnapshots(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// outOfDate reports whether a snapshot for a backup in the target of is not needed after a backup in the target now.
+func (t *task) outOfDate(ctx context.Context, of, now string) (bool, error) {
+	if of == "" || of == now {
+		return of != "", nil
+	}
+	_, err := t.store.BackupTarget(ctx, of)
+	if errors.Is(err, seedbed.ErrNotFound) {
+		return true, nil
+	}
+	return false, engine.FromStore(err)
 }
 
 // restoreBackup makes the volumes of the instance with the content of the backup's disks.

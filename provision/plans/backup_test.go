@@ -36,7 +36,7 @@ func TestBaseAmong(t *testing.T) {
 		if base != tt.want || (key != nil) != (tt.want != "") || key != nil && (key.Disk != tt.was || key.Backup == third) {
 			t.Errorf("%s: read against %q, %+v; want %q of disk %d", name, base, key, tt.want, tt.was)
 		}
-		if base != "" && !seedbed.IsBackupSnapshot("nas", base) {
+		if base != "" && seedbed.SnapshotTarget(base) != "nas" {
 			t.Errorf("%s: %s is not known as a snapshot of a backup", name, base)
 		}
 	}

@@ -76,12 +76,16 @@ func TestFrozenSnapshot(t *testing.T) {
 		t.Error("the guest is frozen after a snapshot that failed")
 	}
 	l.hv.SetAgent(inst.ID, func(request []byte) ([]byte, error) {
+		answer, err := g.Answer(request)
 		if strings.Contains(string(request), "thaw") {
-			return []byte(`{"return":0}`), nil
+			answer = []byte(`{"return":0}`)
 		}
-		return g.Answer(request)
+		return answer, err
 	})
 	expect("thawed", seedbed.FreezeAlways, seedbed.JobRolledBack, "")
+	expect("thawed-2", "", seedbed.JobSucceeded, seedbed.ConsistencyCrash)
+	l.failEffect("AskAgent", drivertest.Before, seedbed.Errorf(seedbed.ErrInvalid, "there is no effect \"freeze-guest\"")) // of an older worker
+	expect("older", "", seedbed.JobSucceeded, seedbed.ConsistencyCrash)
 	_, err := l.intake.Snapshot(t.Context(), seedbed.InDefault("web1"), "bad", "maybe", usual)
 	l.want("an unknown choice", err, seedbed.ErrInvalid)
 }

@@ -51,7 +51,8 @@ func (t *task) consistently(ctx context.Context, freeze seedbed.Freeze, each eac
 		return err
 	}
 	// What an earlier run of this stage has taken is of another moment.
-	if err = each(ctx, "no snapshot %s of volume %s is of an earlier moment", t.dropOwn); err == nil {
+	const dropped = "no snapshot %s of volume %s is of an earlier moment"
+	if err = each(ctx, dropped, t.dropOwn); err == nil {
 		err = take(seedbed.ConsistencyFrozen)
 	}
 	thawed, thawErr := t.thaw(ctx)
@@ -60,6 +61,12 @@ func (t *task) consistently(ctx context.Context, freeze seedbed.Freeze, each eac
 		return err
 	case thawErr != nil:
 		return fmt.Errorf("thaw the file systems of the guest: %w", thawErr)
+	case thawed == 0 && freeze != seedbed.FreezeAlways: // Windows thaws by itself after 10 seconds
+		t.Event("info", t.Progress(), "the guest's file systems have thawed before all snapshots were taken, so its disks are as after a power cut")
+		if err := each(ctx, dropped, t.dropOwn); err != nil {
+			return err
+		}
+		return take(seedbed.ConsistencyCrash)
 	case thawed == 0:
 		return seedbed.Errorf(seedbed.ErrConflict, "the file systems of the guest have thawed before all snapshots were taken, which may take %s",
 			effects.FreezeTime)
@@ -67,10 +74,10 @@ func (t *task) consistently(ctx context.Context, freeze seedbed.Freeze, each eac
 	return nil
 }
 
-// unfrozen reports whether an error of FreezeGuest says that the guest cannot be frozen.
+// unfrozen reports whether an error of FreezeGuest says that the guest cannot be frozen. It is ErrInvalid of a worker that is older.
 func unfrozen(err error) bool {
 	for _, kind := range []error{seedbed.ErrConflict, seedbed.ErrNotFound, seedbed.ErrAgentRefuses, seedbed.ErrTooLargeAnswer,
-		seedbed.ErrUnavailable} {
+		seedbed.ErrUnavailable, seedbed.ErrInvalid} {
 		if errors.Is(err, kind) {
 			return true
 		}

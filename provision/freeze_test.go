@@ -84,7 +84,8 @@ func TestFrozenSnapshot(t *testing.T) {
 	})
 	expect("thawed", seedbed.FreezeAlways, seedbed.JobRolledBack, "")
 	expect("thawed-2", "", seedbed.JobSucceeded, seedbed.ConsistencyCrash)
-	l.failEffect("AskAgent", drivertest.Before, seedbed.Errorf(seedbed.ErrInvalid, "there is no effect \"freeze-guest\"")) // of an older worker
+	older := seedbed.Errorf(seedbed.ErrInvalid, "there is no effect \"freeze-guest\": is this worker older than its seedbedd?")
+	l.failEffect("AskAgent", drivertest.Before, older)
 	expect("older", "", seedbed.JobSucceeded, seedbed.ConsistencyCrash)
 	_, err := l.intake.Snapshot(t.Context(), seedbed.InDefault("web1"), "bad", "maybe", usual)
 	l.want("an unknown choice", err, seedbed.ErrInvalid)

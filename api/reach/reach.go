@@ -29,8 +29,7 @@ type World struct {
 	Instance func(ctx context.Context, name string) (i seedbed.Instance, ok bool, err error)
 	// Learns reports whether the caller may learn of a network with a qualified name that is a peer of that of an instance.
 	Learns func(network string) bool
-	// Inside is whether the caller may see the nodes: what their reports say of them names interfaces, and networks of other projects.
-	Inside bool
+	Inside bool // the caller may see the nodes, whose reports name interfaces, and networks of other projects
 }
 
 // Packet is what is traced.

@@ -267,8 +267,8 @@ func (t *task) removeBackup(ctx context.Context, target string, b effects.Backup
 	return nil
 }
 
-// tidySnapshots removes the snapshots for earlier backups in the target, and for those in targets that were removed. The one of this job stays if the next backup can be read by what
-// has changed since, as in a Ceph pool.
+// tidySnapshots removes the snapshots for earlier backups in the target, and for those in targets that were removed. The one of this job
+// stays if the next backup can be read by what has changed since, as in a Ceph pool.
 func (t *task) tidySnapshots(ctx context.Context) error {
 	job, _, inst, err := t.backup(ctx)
 	if err != nil && !errors.Is(err, seedbed.ErrNotFound) {

@@ -62,7 +62,8 @@ func (t *task) consistently(ctx context.Context, freeze seedbed.Freeze, each eac
 	case thawErr != nil:
 		return fmt.Errorf("thaw the file systems of the guest: %w", thawErr)
 	case thawed == 0 && freeze != seedbed.FreezeAlways: // Windows thaws by itself after 10 seconds
-		t.Event("info", t.Progress(), "the guest's file systems have thawed before all snapshots were taken, so its disks are as after a power cut")
+		t.Event("info", t.Progress(), "the guest's file systems have thawed before all snapshots were taken, so its disks are as after a "+
+			"power cut")
 		if err := each(ctx, dropped, t.dropOwn); err != nil {
 			return err
 		}

@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"image/png"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -18,6 +20,35 @@ import (
 	"seedbed"
 	"seedbed/internal/lab"
 )
+
+// thawedBy freezes a guest by its agent as a worker does that is killed then. The one that starts thaws it.
+func thawedBy(t *testing.T, s *lab.Stack, vm seedbed.Instance) {
+	t.Helper()
+	ask := func(command string) string {
+		return s.Virsh("qemu-agent-command", string(vm.ID), `{"execute":"`+command+`"}`)
+	}
+	lab.Await(t, lab.Patience, "the guest's agent answers", func() bool {
+		_, _, status := s.CLI("vm", "exec", vm.Name, "--", "true")
+		return status == 0
+	})
+	s.Kill(lab.Worker)
+	record := filepath.Join(s.Dir, "worker", "frozen", string(vm.ID))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(record), 0o700), os.WriteFile(record, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("frozen: %s", ask("guest-fsfreeze-freeze"))
+	if got := ask("guest-fsfreeze-status"); got != `{"return":"frozen"}` {
+		t.Errorf("the guest is not frozen: %s", got)
+	}
+	s.Start(lab.Worker)
+	lab.Await(t, lab.Patience, "the worker that starts thaws the guest", func() bool {
+		_, err := os.Stat(record)
+		return errors.Is(err, fs.ErrNotExist)
+	})
+	if got := ask("guest-fsfreeze-status"); got != `{"return":"thawed"}` {
+		t.Errorf("the guest is not thawed: %s", got)
+	}
+}
 
 // agentOf runs programs in a guest and copies files by its agent, which is Debian's, until libvirt gives the agent up.
 func agentOf(t *testing.T, s *lab.Stack, vm seedbed.Instance) {

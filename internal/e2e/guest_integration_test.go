@@ -191,6 +191,7 @@ func TestGuest(t *testing.T) {
 		t.Error("the report token is in a log")
 	}
 
+	thawedBy(t, s, vm)
 	agentOf(t, s, vm)
 	volumesOf(t, s, vm)
 	inGroups(t, s, host, vm)

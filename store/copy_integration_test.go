@@ -125,6 +125,7 @@ func everything(t *testing.T, db *DB) {
 	do(db.AddMaintenance(ctx, "node", "", seedbed.Maintenance{Code: "system-reboot", NotBefore: time.Now()}))(t)
 	do(db.CronSlot(ctx, "mappings", time.Now()))(t)
 	do(db.CreateRole(asked(ctx), seedbed.CustomRole{Name: "looker", Actions: []string{"job.*"}}))(t)
+	do(db.CreatePlacementGroup(ctx, seedbed.PlacementGroup{Name: "web", Policy: seedbed.AntiAffinity}))(t)
 	do(db.CreateBackupTarget(ctx, seedbed.BackupTarget{Name: "nas", BackupSettings: seedbed.BackupSettings{Path: "/srv/backup"}}))(t)
 	do(db.CreateBackupSchedule(ctx, seedbed.BackupSchedule{Name: "nightly", Target: "nas", Cron: "0 3 * * *", Tag: "backup"}))(t)
 	do(db.sql.Write.Exec(`INSERT INTO backup_owner (instance, project, removed) VALUES ('i', 'default', 7)`))(t)

@@ -68,7 +68,8 @@ func (m *Machine) Run(timeout time.Duration, command string) (console string, ok
 	}
 	p := Start(m.t, filepath.Join(m.dir, "console"), "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-machine", "q35,accel=tcg", "-cpu", "max", "-smp", "2", "-m", "1536", "-serial", "stdio",
-		"-kernel", filepath.Join(m.dir, "vmlinuz"), "-initrd", initrd, "-append", "console=ttyS0 quiet panic=-1 net.ifnames=0 rdinit=/init",
+		"-kernel", filepath.Join(m.dir, "vmlinuz"), "-initrd", initrd, "-append",
+		"console=ttyS0 quiet no_timer_check panic=-1 net.ifnames=0 rdinit=/init",
 		"-netdev", "user,id=n", "-device", "virtio-net-pci,netdev=n,romfile=")
 	const end = "machine: command ended with status "
 	Await(m.t, timeout, "the machine has run its command", func() bool {

@@ -30,8 +30,8 @@ run: ## a signed webhook boots a real guest; ONCE=1 ends once it has reported in
 	@internal/lab/run.sh $(if $(ONCE),--once)
 
 # Packages that share the host's one libvirtd, its block devices or its control groups run one after
-# another. Beside them run those that mostly wait, one at a time, because guests that boot need the processors, and then the
-# others side by side, those that take longest first.
+# another. Beside them run those that mostly wait, one at a time, because guests that boot need the processors. The others run
+# side by side after them, those that take longest first: beside a guest that boots they made it fail.
 WAITS  := provision/ceph provision/backup netcfg
 ALONE  := internal/e2e internal/soak internal/lab provision/libvirt provision/dir provision/image provision/mapper provision/script provision/script/sandbox provision/script/python
 LONG   := store provision cmd/seedbed
@@ -52,11 +52,10 @@ test: ## every path once: unit, contract, integration and end-to-end tests (root
 	status=0; \
 	others=$$(CGO_ENABLED=1 go list -tags integration,$(TAGS) ./... | grep -vxF "$$(printf 'seedbed/%s\n' $(WAITS) $(ALONE) $(LONG); $(if $(RACED),$(WITHOUT_TAGS)))"); \
 	nice -n 5 $(call GOTEST,waits,$(addprefix ./,$(WAITS))) -p 1 >$(TIMES)/waits 2>&1 & waits=$$!; \
-	{ tail --pid=$$waits -f /dev/null; exec nice -n 5 $(call GOTEST,beside,$(addprefix ./,$(LONG)) $$others) -p 3; } >$(TIMES)/beside 2>&1 & beside=$$!; \
-	trap 'kill $$waits $$beside 2>/dev/null || :' EXIT; \
+	trap 'kill $$waits 2>/dev/null || :' EXIT; \
 	$(call GOTEST,alone,$(addprefix ./,$(ALONE))) -p 1 2>&1 | tee $(TIMES)/alone || status=1; \
-	wait $$waits || status=1; cat $(TIMES)/waits; \
-	wait $$beside || status=1; trap - EXIT; cat $(TIMES)/beside; \
+	$(call GOTEST,beside,$(addprefix ./,$(LONG)) $$others) -p 3 2>&1 | tee $(TIMES)/beside || status=1; \
+	wait $$waits || status=1; trap - EXIT; cat $(TIMES)/waits; \
 	echo 'where the time went:'; \
 	cat $(TIMES)/alone $(TIMES)/waits $(TIMES)/beside | awk '($$1 == "PASS" || $$1 == "FAIL") && $$3 ~ /[0-9]s\)$$/ { \
 		t = substr($$3, 2); s = 0; if (t ~ /m/) { s = 60 * t; sub(/.*m/, "", t) } print int(s + t) " s", $$2 }' | sort -rn | head -12; \

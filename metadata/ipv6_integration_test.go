@@ -126,7 +126,7 @@ func TestUnmarkedByMAC(t *testing.T) {
 	a, b := guestA(), guestB()
 	a.NICs, b.NICs = []seedbed.GuestNIC{planeA}, []seedbed.GuestNIC{planeB}
 	s := stateOf(nil, a, b)
-	s.Networks = []seedbed.Network{{Name: "default", Bridge: planeBridge, Identity: seedbed.IdentityMAC}}
+	s.Networks = []seedbed.Network{{Name: "default", Bridge: planeBridge, Prefix: planePrefix, Identity: seedbed.IdentityMAC}}
 	l.apply(s)
 	p.serve6(l)
 	id := getRequest("/latest/meta-data/instance-id")
@@ -155,7 +155,7 @@ func TestHopLimitOfTwo(t *testing.T) {
 		a.NICs = []seedbed.GuestNIC{planeA}
 		a.Options.HopLimit = limit
 		s := stateOf(nil, a)
-		s.Networks = []seedbed.Network{{Name: "default", Bridge: planeBridge}}
+		s.Networks = []seedbed.Network{{Name: "default", Bridge: planeBridge, Prefix: planePrefix}}
 		l.apply(s)
 		if !reaches {
 			if got, err := p.ask("behind", putRequest, 2*time.Second); !unanswered(err) {

@@ -32,6 +32,8 @@ const (
 )
 
 var (
+	planePrefix = netip.MustParsePrefix("10.77.0.0/24")
+
 	planeA = seedbed.GuestNIC{ID: 101, MAC: macA, Network: "default", Addr: netip.MustParseAddr("10.77.0.11")}
 	planeB = seedbed.GuestNIC{ID: 102, MAC: macB, Network: "default", Addr: netip.MustParseAddr("10.77.0.12")}
 )
@@ -156,7 +158,7 @@ func (p *plane) serve() (l *lab, stop func()) {
 	a, b := guestA(), guestB()
 	a.NICs, b.NICs = []seedbed.GuestNIC{planeA}, []seedbed.GuestNIC{planeB}
 	s := stateOf(nil, a, b)
-	s.Networks = []seedbed.Network{{Name: "default", Bridge: planeBridge}}
+	s.Networks = []seedbed.Network{{Name: "default", Bridge: planeBridge, Prefix: planePrefix}}
 	l.apply(s)
 	var ln net.Listener
 	err := p.enter("host", func() (err error) {

@@ -29,6 +29,8 @@ type host struct {
 	probe func([]seedbed.AddressProbe) seedbed.AddressesProbed
 	// node is the node's name; empty means testNode.
 	node string
+	// closed is closed when the test ends; nil for a host that freezes no guest.
+	closed <-chan struct{}
 	// silent makes it answer nothing.
 	silent atomic.Bool
 	// inventories counts the inventories taken, and watchers the open watches.

@@ -180,7 +180,7 @@ func (h *host) handleDomains(t effects.Handlers) {
 // handleBackups adds the effects of the real worker, with the host's fence.
 func (h *host) handleBackups(t effects.Handlers) {
 	backups := effects.Handlers{}
-	worker.HandleFreezes(t, h.hv, slog.New(slog.DiscardHandler))
+	worker.HandleFreezes(t, h.hv, h.closed, slog.New(slog.DiscardHandler))
 	worker.HandleBackups(backups, worker.Backups{Dirs: []string{os.TempDir()}}, slog.New(slog.DiscardHandler),
 		func(string, seedbed.InstanceID) (worker.Archiver, error) { return h.pool, nil })
 	for name, handler := range backups {

@@ -30,7 +30,8 @@ type freezes struct {
 	agents agents
 	limit  time.Duration
 	log    *slog.Logger
-	dir    string // of a file for each guest that may be frozen, by its ID; empty keeps none
+	dir    string          // of a file for each guest that may be frozen, by its ID; empty keeps none
+	closed <-chan struct{} // once it is closed, guests are no longer asked again; nil never is
 
 	mu   sync.Mutex
 	left map[seedbed.InstanceID]*frozen
@@ -43,9 +44,12 @@ func newFreezes(agent Agent, dir string, log *slog.Logger) *freezes {
 	return &freezes{agents: agents{agent: agent}, limit: effects.FreezeTime, dir: dir, log: log, left: map[seedbed.InstanceID]*frozen{}}
 }
 
-// HandleFreezes adds the effects that freeze and thaw guests. It keeps no record of those that are frozen.
-func HandleFreezes(h effects.Handlers, hypervisor Agent, log *slog.Logger) {
-	newFreezes(hypervisor, "", log).handle(h)
+// HandleFreezes adds the effects that freeze and thaw guests. It keeps no record of those that are frozen. Guests that do not thaw are
+// asked again until closed is closed.
+func HandleFreezes(h effects.Handlers, hypervisor Agent, closed <-chan struct{}, log *slog.Logger) {
+	f := newFreezes(hypervisor, "", log)
+	f.closed = closed
+	f.handle(h)
 }
 
 func (f *freezes) handle(h effects.Handlers) {
@@ -124,7 +128,11 @@ func (f *freezes) forget(id seedbed.InstanceID) {
 func (f *freezes) release(id seedbed.InstanceID, now *frozen) {
 	for n := range thawTries {
 		if n > 0 {
-			time.Sleep(thawAgain)
+			select {
+			case <-time.After(thawAgain):
+			case <-f.closed:
+				return
+			}
 		}
 		f.mu.Lock()
 		due := f.left[id] == now

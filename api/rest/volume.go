@@ -79,82 +79,62 @@ func (r *router) restoreSnapshot(ctx context.Context, c *fiber.Ctx) error {
 }
 
 func (r *router) resize(ctx context.Context, c *fiber.Ctx) error {
-	o, err := r.JobOptions(ctx, c)
-	if err != nil {
-		return err
-	}
 	var req wire.ResizeRequest
-	if err := server.Receive(c, &req); err != nil {
-		return err
-	}
-	i, err := r.named(ctx, c)
-	if err != nil {
-		return err
-	}
-	if req.DryRun {
-		p, err := r.VolumeJobs.PlanResize(ctx, i.FullName(), req.ResizeRequest)
-		if err != nil {
-			return err
-		}
-		return server.Reply(c, fiber.StatusOK, p)
-	}
-	receipt, err := r.VolumeJobs.Resize(server.OnMatch(ctx, c), i.FullName(), req.ResizeRequest, o)
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
+	return r.planOrAccept(ctx, c, &req, &req.DryRun,
+		func(i seedbed.InstanceName) (seedbed.Plan, error) {
+			return r.VolumeJobs.PlanResize(ctx, i, req.ResizeRequest)
+		},
+		func(i seedbed.InstanceName, o seedbed.JobOptions) (seedbed.Receipt, error) {
+			return r.VolumeJobs.Resize(server.OnMatch(ctx, c), i, req.ResizeRequest, o)
+		})
 }
 
 // renameInstance accepts a job that gives the instance that the path names another name, or answers its plan.
 func (r *router) renameInstance(ctx context.Context, c *fiber.Ctx) error {
-	o, err := r.JobOptions(ctx, c)
-	if err != nil {
-		return err
-	}
 	var req wire.RenameRequest
-	if err := server.Receive(c, &req); err != nil {
-		return err
-	}
-	i, err := r.named(ctx, c)
-	if err != nil {
-		return err
-	}
-	if req.DryRun {
-		p, err := r.VolumeJobs.PlanRename(ctx, i.FullName(), req.Name)
-		if err != nil {
-			return err
-		}
-		return server.Reply(c, fiber.StatusOK, p)
-	}
-	receipt, err := r.VolumeJobs.Rename(server.OnMatch(ctx, c), i.FullName(), req.Name, o)
-	if err != nil {
-		return err
-	}
-	return server.Accepted(c, receipt)
+	return r.planOrAccept(ctx, c, &req, &req.DryRun,
+		func(i seedbed.InstanceName) (seedbed.Plan, error) { return r.VolumeJobs.PlanRename(ctx, i, req.Name) },
+		func(i seedbed.InstanceName, o seedbed.JobOptions) (seedbed.Receipt, error) {
+			return r.VolumeJobs.Rename(server.OnMatch(ctx, c), i, req.Name, o)
+		})
 }
 
 // cloneInstance accepts a job that makes an instance with copies of the disks of the one that the path names, or answers its plan.
 func (r *router) cloneInstance(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.CloneRequest
+	return r.planOrAccept(ctx, c, &req, &req.DryRun,
+		func(i seedbed.InstanceName) (seedbed.Plan, error) {
+			return r.VolumeJobs.PlanClone(ctx, i, req.CloneRequest)
+		},
+		func(i seedbed.InstanceName, o seedbed.JobOptions) (seedbed.Receipt, error) {
+			return r.VolumeJobs.Clone(ctx, i, req.CloneRequest, o)
+		})
+}
+
+// planOrAccept receives req, a request about the instance that the path names. It answers the plan if dry is true after that, and
+// otherwise accepts the job.
+func (r *router) planOrAccept(ctx context.Context, c *fiber.Ctx, req any, dry *bool, plan func(seedbed.InstanceName) (seedbed.Plan, error),
+	accept func(seedbed.InstanceName, seedbed.JobOptions) (seedbed.Receipt, error),
+) error {
 	o, err := r.JobOptions(ctx, c)
 	if err != nil {
 		return err
 	}
-	var req wire.CloneRequest
-	if err := server.Receive(c, &req); err != nil {
+	if err := server.Receive(c, req); err != nil {
 		return err
 	}
 	i, err := r.named(ctx, c)
 	if err != nil {
 		return err
 	}
-	if req.DryRun {
-		p, err := r.VolumeJobs.PlanClone(ctx, i.FullName(), req.CloneRequest)
+	if *dry {
+		p, err := plan(i.FullName())
 		if err != nil {
 			return err
 		}
 		return server.Reply(c, fiber.StatusOK, p)
 	}
-	receipt, err := r.VolumeJobs.Clone(ctx, i.FullName(), req.CloneRequest, o)
+	receipt, err := accept(i.FullName(), o)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
 	"golang.org/x/sys/unix"
 
 	"seedbed/internal/ifbind"
@@ -109,6 +111,10 @@ func (s *Server) Serve(ctx context.Context, iface string, addr netip.AddrPort) e
 		return fmt.Errorf("serve DNS on %s: %w", iface, err)
 	}
 	defer pc.Close()
+	var batched batchConn = ipv4.NewPacketConn(pc)
+	if addr.Addr().Is6() {
+		batched = ipv6.NewPacketConn(pc)
+	}
 	ln, err := lc.Listen(ctx, stream, addr.String())
 	if err != nil {
 		return fmt.Errorf("serve DNS on %s: %w", iface, err)
@@ -126,7 +132,7 @@ func (s *Server) Serve(ctx context.Context, iface string, addr netip.AddrPort) e
 	defer stop()
 	ended := make(chan error, 2)
 	var both sync.WaitGroup
-	both.Go(func() { ended <- s.serveUDP(ctx, pc.(*net.UDPConn)) })
+	both.Go(func() { ended <- s.serveUDP(ctx, pc.(*net.UDPConn), batched) })
 	both.Go(func() { ended <- tcp.ActivateAndServe() })
 	err = <-ended
 	done := ctx.Err() != nil
@@ -138,46 +144,76 @@ func (s *Server) Serve(ctx context.Context, iface string, addr netip.AddrPort) e
 	return fmt.Errorf("serve DNS on %s: %w", iface, err)
 }
 
+// batch is how many queries are read with one system call, and answered with another, if so many have come.
+const batch = 8
+
+// batchConn is the part of [ipv4.PacketConn] and [ipv6.PacketConn] that reads and writes several datagrams at once.
+type batchConn interface {
+	ReadBatch([]ipv4.Message, int) (int, error)
+	WriteBatch([]ipv4.Message, int) (int, error)
+}
+
 // serveUDP answers what is about the network by itself, in the order of its arrival.
-func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn) error {
+func (s *Server) serveUDP(ctx context.Context, conn *net.UDPConn, batched batchConn) error {
 	var forwarding sync.WaitGroup
 	defer forwarding.Wait()
-	buf := make([]byte, 4096) // longer queries are cut, and do not parse
-	out, control := make([]byte, 4096), make([]byte, 64)
+	in, out, buffers := make([]ipv4.Message, batch), make([]ipv4.Message, 0, batch), [batch][]byte{}
+	for i := range in { // longer queries are cut, and do not parse
+		in[i].Buffers, in[i].OOB, buffers[i] = [][]byte{make([]byte, 2048)}, make([]byte, 64), make([]byte, maxUDP)
+	}
 	for {
-		n, cn, _, from, err := conn.ReadMsgUDPAddrPort(buf, control)
+		n, err := batched.ReadBatch(in, 0)
 		if err != nil {
 			return err
 		}
-		client := s.clients.get(whose(ifbind.MarkOf(control[:cn]), from.Addr()))
-		if !client.allow(time.Now()) {
-			s.Counts.Limited.Add(1)
-			continue
+		out = out[:0]
+		for _, m := range in[:n] {
+			from := m.Addr.(*net.UDPAddr).AddrPort()
+			client := s.clients.get(whose(ifbind.MarkOf(m.OOB[:m.NN]), from.Addr()))
+			if !client.allow(time.Now()) {
+				s.Counts.Limited.Add(1)
+				continue
+			}
+			req := new(dns.Msg)
+			if err := req.Unpack(m.Buffers[0][:m.N]); err != nil || req.Response {
+				s.Counts.Malformed.Add(1) // an answer to an answer would never end
+				continue
+			}
+			reply, local := s.answer(from.Addr(), req)
+			if local {
+				if b, err := pack(req, reply, buffers[len(out)]); err == nil {
+					out = append(out, ipv4.Message{Buffers: [][]byte{b}, Addr: m.Addr})
+				}
+				continue
+			}
+			if !client.begin(false) {
+				s.Counts.Limited.Add(1)
+				continue
+			}
+			forwarding.Go(func() {
+				defer client.end()
+				if b, err := pack(req, s.forward(ctx, req, false), nil); err == nil {
+					_, _ = conn.WriteToUDPAddrPort(b, from)
+				}
+			})
 		}
-		req := new(dns.Msg)
-		if err := req.Unpack(buf[:n]); err != nil || req.Response {
-			s.Counts.Malformed.Add(1) // an answer to an answer would never end
-			continue
-		}
-		reply, local := s.answer(from.Addr(), req)
-		if local {
-			send(conn, from, req, reply, out)
-			continue
-		}
-		if !client.begin(false) {
-			s.Counts.Limited.Add(1)
-			continue
-		}
-		forwarding.Go(func() {
-			defer client.end()
-			send(conn, from, req, s.forward(ctx, req, false), nil)
-		})
+		sendAll(batched, out)
 	}
 }
 
-// send sends a reply, cut to what the client takes. A reply that cannot be sent is as one that is lost: the client asks
-// again. buf may hold it meanwhile.
-func send(conn *net.UDPConn, to netip.AddrPort, req, reply *dns.Msg, buf []byte) {
+// sendAll sends answers. One that cannot be sent is as one that is lost: the client asks again.
+func sendAll(conn batchConn, out []ipv4.Message) {
+	for len(out) > 0 {
+		n, err := conn.WriteBatch(out, 0)
+		if err != nil || n == 0 {
+			n = max(n, 0) + 1 // the first of the rest is what fails
+		}
+		out = out[min(n, len(out)):]
+	}
+}
+
+// pack returns the bytes of a reply, cut to what the client takes. They may be in buf.
+func pack(req, reply *dns.Msg, buf []byte) ([]byte, error) {
 	size := dns.MinMsgSize
 	if opt := req.IsEdns0(); opt != nil {
 		size = min(max(size, int(opt.UDPSize())), maxUDP)
@@ -187,9 +223,7 @@ func send(conn *net.UDPConn, to netip.AddrPort, req, reply *dns.Msg, buf []byte)
 		reply.Truncate(size)
 		b, err = reply.PackBuffer(buf)
 	}
-	if err == nil {
-		_, _ = conn.WriteToUDPAddrPort(b, to)
-	}
+	return b, err
 }
 
 // handleTCP returns the handler of one query by TCP. ctx ends with the server.

@@ -54,6 +54,9 @@ func (m *Manager) Check(ctx context.Context) []seedbed.Check {
 	if m.unshaped != nil {
 		checks = append(checks, failed("bandwidth", m.unshaped, "it is tried again when the network is next applied"))
 	}
+	if err := p.groups.noRoom(); err != nil {
+		checks = append(checks, failed("security groups", err, "move guests to other nodes, or let rules overlap less"))
+	}
 	return slices.Concat(checks, checkBridges(p), p.checkOverlays(), p.checkTunnels(), p.checkPrefixes6(), m.leftFloating)
 }
 

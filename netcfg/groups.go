@@ -2,6 +2,7 @@ package netcfg
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"iter"
@@ -26,14 +27,22 @@ type groups struct {
 	// wrong are groups that this program does not understand, and why; they allow nothing. A newer control host may have
 	// them.
 	wrong []error
-	// sum is what digest returns, once it was computed.
-	sum string
+	parts map[string]int // of the rules of those groups that were in use, which the copies of a plan share
+	// sum is what digest returns, and used what inUse does, once they were computed.
+	sum  string
+	used []string
+	// over are the groups in use that the node has no room for, see [fit].
+	over []string
 }
+
+// MaxNodeParts is how many parts the rules have that are in force on a node. Each packet of a new flow is compared with all of
+// them, so that more would slow down all guests of the node.
+const MaxNodeParts = 4 * seedbed.MaxProjectParts
 
 func newGroups(all []seedbed.SecurityGroup, networks []seedbed.Network) groups {
 	g := groups{rules: map[string][]seedbed.SecurityRule{}, numbers: map[string]uint32{},
 		classes: map[string]uint32{}, members: map[uint32][]string{}, taken: map[uint32]bool{0: true},
-		ports: map[uint32]bool{}}
+		ports: map[uint32]bool{}, parts: map[string]int{}}
 	for _, group := range all {
 		if err := group.Check(); err != nil {
 			g.wrong = append(g.wrong, err)
@@ -79,7 +88,7 @@ func (g *groups) class(names []string) uint32 {
 		return n
 	}
 	n := numbered(key, g.taken)
-	g.classes[key], g.members[n], g.sum = n, names, ""
+	g.classes[key], g.members[n], g.sum, g.used = n, names, "", nil
 	return n
 }
 
@@ -87,7 +96,7 @@ func (g *groups) class(names []string) uint32 {
 func (g *groups) portClass(names []string) uint32 {
 	n := g.class(names)
 	if n != 0 && !g.ports[n] {
-		g.ports[n], g.sum = true, ""
+		g.ports[n], g.sum, g.used = true, "", nil
 	}
 	return n
 }
@@ -96,6 +105,7 @@ func (g *groups) portClass(names []string) uint32 {
 func (g *groups) of(ports []port, peers []peer) groups {
 	out := *g
 	out.classes, out.members, out.taken, out.sum = map[string]uint32{}, map[uint32][]string{}, map[uint32]bool{0: true}, ""
+	out.used, out.over = nil, nil
 	out.ports = map[uint32]bool{}
 	add := func(class uint32) {
 		if out.taken[class] {
@@ -192,8 +202,12 @@ func (g *groups) slot(class uint32, i int) uint32 {
 // restricted reports whether the rules of a class decide on what its ports send and receive.
 func (g *groups) restricted(class uint32) bool { return class != 0 && !seedbed.Open(g.members[class]) }
 
-// inUse returns the known groups of restricted classes that ports have, sorted.
+// inUse returns the known groups of restricted classes that ports have, sorted, but for those that the node has no room for.
+// Those allow nothing.
 func (g *groups) inUse() []string {
+	if g.used != nil {
+		return g.used
+	}
 	used := map[string]bool{}
 	for class := range g.ports {
 		for _, name := range g.members[class] {
@@ -202,7 +216,60 @@ func (g *groups) inUse() []string {
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(used))
+	g.used = slices.AppendSeq(make([]string, 0, len(used)), maps.Keys(used))
+	slices.Sort(g.used)
+	if len(used) > MaxNodeParts/seedbed.MaxRuleParts { // as many fit, whatever the rules are that are not older than the bound
+		for _, name := range g.used {
+			if _, known := g.parts[name]; !known {
+				g.parts[name] = seedbed.RuleParts(g.rules[name])
+			}
+		}
+		g.used, g.over = fit(g.used, g.parts, MaxNodeParts)
+	}
+	return g.used
+}
+
+// fit divides sorted groups into those whose rules have room in so many parts, and those over that. Room is given to the projects
+// that need least, so that no project takes that of another by many rules of its own. Both are sorted.
+func fit(groups []string, parts map[string]int, room int) (in, over []string) {
+	all, ofProject := 0, map[string]int{}
+	for _, name := range groups {
+		all += parts[name]
+		ofProject[seedbed.ProjectOf(name)] += parts[name]
+	}
+	if all <= room {
+		return groups, nil
+	}
+	in = make([]string, 0, len(groups))
+	for _, name := range slices.SortedFunc(slices.Values(groups), func(a, b string) int {
+		p, q := seedbed.ProjectOf(a), seedbed.ProjectOf(b)
+		return cmp.Or(cmp.Compare(ofProject[p], ofProject[q]), cmp.Compare(p, q), cmp.Compare(a, b))
+	}) {
+		if parts[name] > room {
+			over = append(over, name)
+			continue
+		}
+		room -= parts[name]
+		in = append(in, name)
+	}
+	slices.Sort(in)
+	slices.Sort(over)
+	return in, over
+}
+
+// noRoom returns why the rules of some groups are not in force; nil if all are.
+func (g *groups) noRoom() error {
+	g.inUse()
+	if len(g.over) == 0 {
+		return nil
+	}
+	named := g.over[:min(len(g.over), 5)]
+	more := ""
+	if n := len(g.over) - len(named); n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Errorf("the rules of all security groups of this node's guests have more than %d parts; "+
+		"these allow nothing: %s%s", MaxNodeParts, strings.Join(named, ", "), more)
 }
 
 // met returns the classes that a rule in use may mean: those with a group that such a rule names. They are sorted.

@@ -201,10 +201,7 @@ func (m *Manager) Apply(ctx context.Context, s State, o Options) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, err := range p.groups.wrong {
-		if text := err.Error(); !m.told[text] {
-			m.told[text] = true
-			m.log.Error("this version does not understand a security group: it allows nothing", "err", err)
-		}
+		m.tell("this version does not understand a security group: it allows nothing", err)
 	}
 	return m.take(p)
 }
@@ -227,10 +224,21 @@ func (m *Manager) Change(ctx context.Context, d Diff) error {
 	return m.take(p)
 }
 
+// tell logs an error that was not logged before. The caller holds m.mu.
+func (m *Manager) tell(what string, err error) {
+	if text := err.Error(); !m.told[text] {
+		m.told[text] = true
+		m.log.Error(what, "err", err)
+	}
+}
+
 // take applies a plan. It keeps the plan as the last one if the rules are in force, even if the
 // rest failed: applying the last plan again must not open a port that this plan closed. The caller
 // holds m.mu.
 func (m *Manager) take(p *plan) error {
+	if err := p.groups.noRoom(); err != nil {
+		m.tell("some security groups allow nothing", err)
+	}
 	before := m.applied
 	err := m.apply(p, false)
 	if m.applied != before {

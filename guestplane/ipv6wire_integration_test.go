@@ -4,6 +4,7 @@ package guestplane
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -193,5 +194,46 @@ func TestNetworkd6(t *testing.T) {
 	who.served(t, "as systemd-networkd configures it", ask6, ask6link)
 	if got := who.asks(t, "udp", "[fd00:ec2::253]", "guest-7.default.internal.", dns.TypeAAAA); got != own {
 		t.Errorf("its name has the address %s, want %s", got, own)
+	}
+}
+
+// TestIPv6Range: guests of a network with an IPv6 range and gateway of its own have addresses in the range, and learn its routes. The
+// addresses that hosts choose of themselves are no guest's there.
+func TestIPv6Range(t *testing.T) {
+	p := realPlane(t)
+	n := network6(seedbed.NetworkRouted)
+	n.SLAAC, n.Range6 = false, netip.MustParsePrefix("fd12:3456:789a:1:d0::/76")
+	n.Router6 = netip.MustParseAddr("fd12:3456:789a:1::fe")
+	n.Routes = []seedbed.NetworkRoute{{Prefix: netip.MustParsePrefix("2001:db8:5::/48"), Via: n.Router6}}
+	if err := n.Check(); err != nil {
+		t.Fatal(err)
+	}
+	g, other := record(7, n.Name, "10.77.0.7"), record(8, n.Name, "10.77.0.8")
+	serveState(t, p, stateWith([]seedbed.Network{n}, g, other))
+	who, next := boot6(t, g, n.Bridge), boot6(t, other, n.Bridge)
+	who.ns.Run(t, "sysctl", "-w", "net.ipv6.conf.eth0.accept_ra_rt_info_max_plen=64")
+	who.ns.Run(t, "ip", "link", "set", "eth0", "down")
+	who.ns.Run(t, "ip", "link", "set", "eth0", "up")
+	eventually(t, func() string {
+		return cmp.Diff("2001:db8:5::/48 via fe80::a9fe:a9fe, fd00:ec2::253, fd00:ec2::254, fd12:3456:789a:1::/64, default via fe80::a9fe:a9fe",
+			who.routes6(t))
+	})
+	for i, one := range []person{who, next} {
+		want := fmt.Sprintf("got fd12:3456:789a:1:d0:5254:0:%d resolvers fd00:ec2::253 search default.internal.", 7+i)
+		if d := cmp.Diff(want, one.leased6(t)); d != "" {
+			t.Errorf("DHCPv6 (-want +got):\n%s", d)
+		}
+		one.served(t, "with its address", ask6, ask6link)
+	}
+	for _, to := range []string{"fd12:3456:789a:1:d0:5254:0:8", "fd12:3456:789a:1::fe"} {
+		if !pings(t, who.ns, to) {
+			t.Errorf("%s does not answer", to)
+		}
+	}
+	if pings(t, who.ns, "fd12:3456:789a:1::1") {
+		t.Error("the first address of the prefix answers, which is not the gateway's here")
+	}
+	if who.pingsFrom(t, "fd12:3456:789a:1:5054:ff:fe00:7") {
+		t.Error("the address that a host chooses of itself is taken")
 	}
 }

@@ -218,3 +218,71 @@ func TestEverythingListedIsThere(t *testing.T) {
 		}
 	}
 }
+
+// TestCloudbaseInit asks what cloudbase-init asks on Windows, in its order, by both of its metadata services that use HTTP: EC2Service
+// (cloudbaseinit/metadata/services/ec2service.py), which sends no tokens, and HttpService (httpservice.py, baseopenstackservice.py).
+func TestCloudbaseInit(t *testing.T) {
+	t.Parallel()
+	script := "#ps1_sysnative\r\nexit 0\r\n"
+	l := newLab(t, nil)
+	l.apply(stateOf(map[seedbed.InstanceID][]byte{idA: []byte(script)}, guestA()))
+	c := l.client(addrA)
+	get := func(path string) string {
+		t.Helper()
+		return l.want(c, 200, "GET", path, "User-Agent", "python-requests/2.31.0", "Accept-Encoding", "gzip, deflate").body
+	}
+	t.Run("EC2", func(t *testing.T) {
+		const base = "/2009-04-04/meta-data/"
+		var keys []string
+		name := get(base + "local-hostname")
+		id := get(base + "instance-id")
+		for _, line := range strings.Split(get(base+"public-keys"), "\n") {
+			index, _, _ := strings.Cut(line, "=") // it splits at each one
+			if strings.Count(line, "=") != 1 {
+				t.Errorf("the line %q of public-keys has not one '='", line)
+			}
+			keys = append(keys, get(base+"public-keys/"+index+"/openssh-key"))
+		}
+		got := []any{name, id, keys, get("/2009-04-04/user-data")}
+		if d := cmp.Diff([]any{guestA().Hostname(), idA.EC2(), guestA().SSHKeys, script}, got); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+	})
+	t.Run("OpenStack", func(t *testing.T) {
+		const base = "/openstack/latest/"
+		var meta struct {
+			UUID, Hostname string
+			PublicKeys     map[string]string `json:"public_keys"`
+		}
+		var network struct {
+			Links []struct {
+				ID, Type string
+				MAC      string `json:"ethernet_mac_address"`
+			}
+			Networks []struct{ Link, Type string }
+		}
+		for path, into := range map[string]any{"meta_data.json": &meta, "network_data.json": &network} {
+			if err := json.Unmarshal([]byte(get(base+path)), into); err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+		}
+		if meta.UUID == "" || meta.Hostname == "" || len(meta.PublicKeys) != len(guestA().SSHKeys) {
+			t.Errorf("meta_data.json: %+v", meta)
+		}
+		if len(network.Links) != 1 || network.Links[0].MAC != macA.String() || len(network.Networks) == 0 ||
+			network.Networks[0].Link != network.Links[0].ID {
+			t.Errorf("network_data.json: %+v", network)
+		}
+		if got := get(base + "user_data"); got != script {
+			t.Errorf("user_data %q", got)
+		}
+		if was := get(passwordPath); was != "" { // it posts only then
+			t.Errorf("the password is %q before it was posted", was)
+		}
+		for _, want := range []int{200, 409} { // again after a boot: it takes 409 for the end of the matter
+			if r := l.post(c, passwordPath, "ZW5jcnlwdGVk"); r.status != want {
+				t.Errorf("a post of the password: %d, want %d", r.status, want)
+			}
+		}
+	})
+}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"seedbed/internal/lab"
 	"seedbed/internal/run"
 	"seedbed/provision"
+	"seedbed/provision/effects"
 	"seedbed/provision/engine"
 	"seedbed/provision/fleet"
 	"seedbed/provision/intake"
@@ -72,7 +74,8 @@ func install(ctx context.Context, s setup, l *bench.Lab, c *lab.CephCluster, h *
 		return nil, err
 	}
 	text := fmt.Sprintf("node: %s\ndata_dir: %[2]s\nrun_dir: %[2]s/run\nlibvirt: {domain_type: qemu, console_dir: %[2]s/console}\n"+
-		"worker: {listen: %q, state: %[2]s/worker, data_dir: %[2]s/known}\nstorage: %[4]s\n", node, dir, health, c.Storage(l, h.pool))
+		"worker: {listen: %q, state: %[2]s/worker, data_dir: %[2]s/known}\nstorage: %[4]s\n", node, dir, health, strings.Replace(c.Storage(l, h.pool), "{",
+			fmt.Sprintf("{backup_dirs: [%s], ", dir), 1))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -88,7 +91,7 @@ func install(ctx context.Context, s setup, l *bench.Lab, c *lab.CephCluster, h *
 		return nil, err
 	}
 	i.client = fleet.NewClient(socket)
-	i.intake = provision.NewIntake(i.db, intake.Serving{Node: node})
+	i.intake = provision.NewIntake(i.db, intake.Serving{Node: node, Backups: targets{i.client}})
 	if err := i.run(ctx); err != nil {
 		return nil, err
 	}
@@ -155,13 +158,26 @@ func (i *installation) furnish(ctx context.Context, l *bench.Lab) error {
 		Prefix: netip.MustParsePrefix("10.64.0.0/16"), Gateway: netip.MustParseAddr("10.64.0.1")}); err != nil {
 		return err
 	}
-	for name, ready := range map[string]seedbed.Ready{profile: seedbed.ReadyStarted, reporting: seedbed.ReadyReport} {
-		if _, err := i.db.CreateProfile(ctx, seedbed.Profile{Name: name, Image: base, VCPUs: 1, Memory: 64 * seedbed.MiB, DiskSize: diskSize,
-			Network: "default", Ready: ready}); err != nil {
+	for _, p := range []seedbed.Profile{
+		{Name: profile, DiskSize: diskSize, Ready: seedbed.ReadyStarted},
+		{Name: reporting, DiskSize: diskSize, Ready: seedbed.ReadyReport},
+		{Name: roomy, DiskSize: roomySize, Ready: seedbed.ReadyStarted},
+	} {
+		p.Image, p.VCPUs, p.Memory, p.Network = base, 1, 64*seedbed.MiB, "default"
+		if _, err := i.db.CreateProfile(ctx, p); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// targets are those of backups, which the one worker reaches.
+type targets struct{ worker effects.Worker }
+
+func (targets) TargetNode(seedbed.BackupTarget) (string, error) { return node, nil }
+
+func (t targets) BackupManifest(ctx context.Context, at seedbed.BackupTarget, key seedbed.BackupKey) (seedbed.BackupManifest, error) {
+	return effects.ReadManifest.Ask(ctx, t.worker, effects.BackupRef{Place: at.Place(), Key: key})
 }
 
 // await waits until a job has succeeded. Every write gives a hint, and each look takes

@@ -27,6 +27,7 @@ type setup struct {
 	runs, bursts int
 	atOnce       int
 	imports      int
+	backups      int
 	mib, bigMiB  int
 	only         string
 }
@@ -38,10 +39,11 @@ func main() {
 	flag.IntVar(&s.bursts, "bursts", 3, "bursts on each side")
 	flag.IntVar(&s.atOnce, "burst", 50, "instances of a burst")
 	flag.IntVar(&s.imports, "imports", 3, "imports on each side")
+	flag.IntVar(&s.backups, "backups", 3, "backups, and restores, on each side")
 	flag.IntVar(&s.mib, "import-mib", 512, "size of the small imported disk in MiB; the usual one is four times as large")
 	flag.IntVar(&s.bigMiB, "big-mib", 4096, "size of the disk whose import the memory is measured with, in MiB")
 	flag.StringVar(&s.only, "only", "",
-		"create, cancel, burst, jobs or import: only that part; lifecycle, snapshot or attach: what comes after an instance's making")
+		"create, cancel, burst, jobs or import: only that part; lifecycle, snapshot, attach or backup: what comes after an instance's making")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
@@ -80,7 +82,8 @@ func measure(ctx context.Context, s setup, l *bench.Lab, out io.Writer) error {
 		group, name string
 		run         func(context.Context, setup, *installation, *hand) ([]bench.Figure, error)
 	}{{making, "create", createOverhead}, {making, "cancel", cancel}, {making, "burst", burst}, {making, "import", imports},
-		{lifecycle, "snapshot", snapshots}, {lifecycle, "attach", attach}} {
+		{lifecycle, "snapshot", snapshots}, {lifecycle, "attach", attach},
+		{lifecycle, "backup", backups}} {
 		if !s.wants(part.group, part.name) {
 			continue
 		}

@@ -40,8 +40,8 @@ var layout = map[string]string{
 	"provision/fleet":   "internal/duplex internal/mtls provision/effects",
 	"provision/worker": "internal/command internal/durable internal/duplex internal/httpserve internal/mtls provision/backup " +
 		"provision/effects",
-	"provision/worker/drivertest": "internal/duplex internal/ovatest provision/backup provision/effects provision/fleet provision/image " +
-		"provision/pooltag provision/worker",
+	"provision/worker/drivertest": "internal/duplex internal/ovatest internal/sample provision/backup provision/effects provision/fleet " +
+		"provision/image provision/pooltag provision/worker",
 	"provision/backup": "internal/durable",
 	"provision/ceph": "internal/cgate internal/command internal/sleep provision/backup provision/image provision/mapper " +
 		"provision/pooltag",

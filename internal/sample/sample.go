@@ -45,10 +45,29 @@ func Of[T any](t testing.TB, cases []T, n int) []T {
 	return choose(cases, n, s, t.Name())
 }
 
-func choose[T any](cases []T, n int, seed uint64, name string) []T {
+// Rand returns a source of random numbers that depends on the seed and on the test's name.
+func Rand(t testing.TB) *rand.Rand {
+	t.Helper()
+	s, err := seed()
+	if err != nil {
+		t.Fatalf("SEEDBED_SEED: %v", err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("SEEDBED_SEED=%d does the same again", s)
+		}
+	})
+	return source(s, t.Name())
+}
+
+func source(seed uint64, name string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
-	rng := rand.New(rand.NewPCG(seed, h.Sum64()))
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}
+
+func choose[T any](cases []T, n int, seed uint64, name string) []T {
+	rng := source(seed, name)
 	chosen := make([]T, 0, n)
 	for i, c := range cases {
 		// Each remaining case is equally likely to be chosen.

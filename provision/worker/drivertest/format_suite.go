@@ -13,7 +13,7 @@ import (
 )
 
 // formatCases are the cases of TestPool for drivers that keep real disks.
-var formatCases = []poolCase{{"upload of every format", testUploadFormats}}
+var formatCases = []poolCase{{"upload of every format", testUploadFormats}, {"random operations", testRandom}}
 
 // diskFile is a file to upload, and the disk that it contains.
 type diskFile struct {

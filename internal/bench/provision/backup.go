@@ -226,7 +226,8 @@ func (b *backupBench) change() error {
 
 // backUp has the engine make a backup.
 func (b *backupBench) backUp(ctx context.Context) (t took, err error) {
-	receipt, err := b.intake.Submit(ctx, seedbed.Request{Action: seedbed.DoBackup, Name: "kept", Params: map[string]any{"target": target}}, nil)
+	asked := seedbed.Request{Action: seedbed.DoBackup, Name: "kept", Params: map[string]any{"target": target}}
+	receipt, err := b.intake.Submit(ctx, asked, nil)
 	if err != nil {
 		return t, err
 	}

@@ -73,9 +73,9 @@ func install(ctx context.Context, s setup, l *bench.Lab, c *lab.CephCluster, h *
 	if err != nil {
 		return nil, err
 	}
+	storage := strings.Replace(c.Storage(l, h.pool), "{", "{backup_dirs: ["+dir+"], ", 1)
 	text := fmt.Sprintf("node: %s\ndata_dir: %[2]s\nrun_dir: %[2]s/run\nlibvirt: {domain_type: qemu, console_dir: %[2]s/console}\n"+
-		"worker: {listen: %q, state: %[2]s/worker, data_dir: %[2]s/known}\nstorage: %[4]s\n", node, dir, health, strings.Replace(c.Storage(l, h.pool), "{",
-			fmt.Sprintf("{backup_dirs: [%s], ", dir), 1))
+		"worker: {listen: %q, state: %[2]s/worker, data_dir: %[2]s/known}\nstorage: %[4]s\n", node, dir, health, storage)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, err
 	}

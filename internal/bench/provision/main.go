@@ -43,7 +43,7 @@ func main() {
 	flag.IntVar(&s.mib, "import-mib", 512, "size of the small imported disk in MiB; the usual one is four times as large")
 	flag.IntVar(&s.bigMiB, "big-mib", 4096, "size of the disk whose import the memory is measured with, in MiB")
 	flag.StringVar(&s.only, "only", "",
-		"create, cancel, burst, jobs or import: only that part; lifecycle, snapshot, attach or backup: what comes after an instance's making")
+		"create, cancel, burst, jobs or import: only that part; lifecycle, or snapshot, attach, backup, migrate or failover: what comes later")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	defer stop()
@@ -56,15 +56,21 @@ func main() {
 
 func measure(ctx context.Context, s setup, l *bench.Lab, out io.Writer) error {
 	var figures []bench.Figure
-	if s.wants(making, "jobs") {
-		jobs, err := engineJobs(ctx)
+	for _, part := range []struct {
+		group, name string
+		run         func(context.Context) ([]bench.Figure, error)
+	}{{making, "jobs", engineJobs}, {lifecycle, "migrate", migrate}, {lifecycle, "failover", failover}} {
+		if !s.wants(part.group, part.name) {
+			continue
+		}
+		more, err := part.run(ctx)
 		if err != nil {
 			return err
 		}
-		figures = append(figures, jobs...)
-	}
-	if s.only == "jobs" {
-		return bench.Report(out, figures)
+		figures = append(figures, more...)
+		if s.only == part.name {
+			return bench.Report(out, figures)
+		}
 	}
 	lab.Libvirt(l)
 	c := lab.Ceph(l)

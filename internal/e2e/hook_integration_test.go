@@ -89,7 +89,7 @@ func hostStack(t *testing.T, o lab.StackOptions) *lab.Stack {
 const longest = 15 * time.Minute
 
 // waitJob follows a job to its end.
-func waitJob(t *testing.T, s *lab.Stack, id string) seedbed.Job {
+func waitJob(t testing.TB, s *lab.Stack, id string) seedbed.Job {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
@@ -103,7 +103,7 @@ func waitJob(t *testing.T, s *lab.Stack, id string) seedbed.Job {
 }
 
 // addImage imports an image and waits for it.
-func addImage(t *testing.T, s *lab.Stack, name, path string) {
+func addImage(t testing.TB, s *lab.Stack, name, path string) {
 	t.Helper()
 	receipt, err := s.API.ImportImage(t.Context(), wire.ImageRequest{Name: name, Path: path})
 	if err != nil {
@@ -115,7 +115,7 @@ func addImage(t *testing.T, s *lab.Stack, name, path string) {
 }
 
 // addProfile makes a profile.
-func addProfile(t *testing.T, s *lab.Stack, p seedbed.Profile) {
+func addProfile(t testing.TB, s *lab.Stack, p seedbed.Profile) {
 	t.Helper()
 	if _, err := s.API.CreateProfile(t.Context(), p); err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func addProfile(t *testing.T, s *lab.Stack, p seedbed.Profile) {
 }
 
 // removeInstance removes an instance with everything it has.
-func removeInstance(t *testing.T, s *lab.Stack, name string) {
+func removeInstance(t testing.TB, s *lab.Stack, name string) {
 	t.Helper()
 	receipt, err := s.API.RemoveInstance(t.Context(), name, "")
 	if err != nil {

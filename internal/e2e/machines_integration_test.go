@@ -249,7 +249,7 @@ func disown(t *testing.T, s *lab.Stack, name string) (disk string) {
 }
 
 // cli runs the command line, which must succeed, and gives its output.
-func cli(t *testing.T, s *lab.Stack, args ...string) string {
+func cli(t testing.TB, s *lab.Stack, args ...string) string {
 	t.Helper()
 	out, stderr, status := s.CLI(args...)
 	if status != 0 {

@@ -4,30 +4,76 @@ package e2e
 
 import (
 	"net/netip"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"seedbed"
 	"seedbed/internal/lab"
+	"seedbed/internal/sample"
 )
 
-// wanderData has a guest draw one session token and ask its metadata service with it without end, and say on the console what it
-// was answered.
+// wanderData has a guest do several things without end, and say on the console what came of them. It asks its metadata service with one
+// session token, every tenth of a second; a connection that is open while the guest changes its host ends, so it asks a second time. It
+// writes to its disk and reads again what it wrote. And it has one TCP connection, to the guest hub, which sends back what it gets.
 const wanderData = `#!/bin/sh
 token=$(printf 'PUT /latest/api/token HTTP/1.1\r\nHost: 169.254.169.254\r\n%s\r\nConnection: close\r\n\r\n' \
 	'X-aws-ec2-metadata-token-ttl-seconds: 21600' | timeout 10 nc 169.254.169.254 80 | tail -n 1)
 echo "SEEDBED token $token"
-n=0
 imds=http://169.254.169.254/latest/meta-data
-while sleep 1; do
-	name=$(timeout 5 wget -q -O - --header "X-aws-ec2-metadata-token: $token" $imds/local-hostname) || continue
+ask() {
+	timeout 5 wget -q -O - --header "X-aws-ec2-metadata-token: $token" $imds/local-hostname
+}
+n=0
+while usleep 100000; do
+	name=$(ask) || name=$(ask) || echo "SEEDBED lost an answer"
 	n=$((n+1))
-	echo "SEEDBED $name $n"
+	[ $((n % 10)) -ne 0 ] || echo "SEEDBED $name $((n / 10))"
 done &
+
+[ -b /dev/vda ] || echo "SEEDBED lost the disk"
+part() {
+	dd if=/dev/vda bs=64k skip=$((4096 + $1)) count=1 2>/dev/null
+}
+n=0
+while usleep 100000; do
+	for slot in 0 1 2 3 4 5 6 7; do
+		head -c 65536 /dev/urandom >/tmp/part
+		md5sum </tmp/part >/tmp/sum.$slot
+		dd if=/tmp/part of=/dev/vda bs=64k seek=$((4096 + slot)) conv=notrunc,fsync 2>/dev/null
+	done
+	echo 3 >/proc/sys/vm/drop_caches
+	for slot in 0 1 2 3 4 5 6 7; do
+		part $slot | md5sum | cmp -s - /tmp/sum.$slot || echo "SEEDBED lost data in slot $slot"
+	done
+	n=$((n+1))
+	echo "SEEDBED kept $n"
+done &
+
+until ping -c 1 -W 2 hub.app.internal >/dev/null; do
+	sleep 1
+done
+n=0
+while usleep 200000; do
+	n=$((n+1))
+	echo $n
+done | nc hub.app.internal 7000 | (
+	n=0
+	while read -r line; do
+		n=$((n+1))
+		[ "$line" = $n ] || echo "SEEDBED lost line $n, and got $line"
+		[ $((n % 10)) -ne 0 ] || echo "SEEDBED echo $((n / 10))"
+	done
+	echo "SEEDBED lost the connection") &
 `
 
+// hubData has a guest send back what it gets.
+const hubData = "#!/bin/sh\nnc -ll -p 7000 -e cat &\n"
+
 // TestMigrate takes a real guest from one host to another and back: while it runs, by libvirt over TLS with certificates of the
-// installation, and switched off. All the time it asks its metadata service with one session token.
+// installation, and switched off. With SEEDBED_LONG=1 it goes ten times. While it runs, it loses nothing: no answer of its metadata
+// service, nothing of what it wrote, and not its connection to another guest.
 func TestMigrate(t *testing.T) {
 	beside(t)
 	image := lab.SmallGuestImage(t)
@@ -35,20 +81,24 @@ func TestMigrate(t *testing.T) {
 	addrs := map[string]netip.Addr{"lab": w.other.Host.Peer, "hv2": w.other.Host.Addr}
 	w.Migrations(map[string]*lab.Host{"lab": w.home, "hv2": w.other.Host}, addrs)
 	addImage(t, w.Stack, "guest", image)
-	addProfile(t, w.Stack, seedbed.Profile{
-		Name: "web", Image: "guest", VCPUs: 1, Memory: 128 * seedbed.MiB, DiskSize: seedbed.GiB,
-		UserData: []byte(wanderData), Ready: seedbed.ReadyReport,
-	})
+	cli(t, w.Stack, "network", "add", "app", "--prefix", "10.97.5.0/24", "--kind", "isolated", "--overlay")
+	for name, data := range map[string]string{"web": wanderData, "hub": hubData} {
+		addProfile(t, w.Stack, seedbed.Profile{
+			Name: name, Image: "guest", VCPUs: 1, Memory: 128 * seedbed.MiB, DiskSize: seedbed.GiB, Network: "app",
+			UserData: []byte(data), Ready: seedbed.ReadyReport,
+		})
+	}
 	lab.Await(t, lab.Patience, "both nodes say how guests come to them", func() bool {
 		all, err := w.API.Nodes(t.Context())
 		return err == nil && len(all) == 2 && all[0].Report.Migration.URI != "" && all[1].Report.Migration.URI != ""
 	})
+	cli(t, w.Stack, "create", "hub", "--profile", "hub", "--node", "lab")
 	cli(t, w.Stack, "create", "web1", "--profile", "web", "--node", "lab")
 	w.wanders(t, "lab")
 
 	cli(t, w.Stack, "vm", "migrate", "web1")
 	w.wanders(t, "hv2")
-	console := cli(t, w.Stack, "vm", "log", "web1", "--raw", "-n", "1000")
+	console := w.console(t)
 	if !strings.Contains(console, "SEEDBED web1 1\n") && !strings.Contains(console, "SEEDBED web1 1\r\n") {
 		t.Errorf("the console has lost what the guest said on its former node:\n%s", console)
 	}
@@ -57,6 +107,12 @@ func TestMigrate(t *testing.T) {
 	}
 	cli(t, w.Stack, "vm", "unmigrate", "web1")
 	w.wanders(t, "lab")
+	for range map[bool]int{true: 9}[sample.Long()] {
+		cli(t, w.Stack, "vm", "migrate", "web1")
+		w.wanders(t, "hv2")
+		cli(t, w.Stack, "vm", "unmigrate", "web1")
+		w.wanders(t, "lab")
+	}
 
 	// One that fails leaves the guest where it is.
 	w.other.Host.Run("sh", "-c", "mv /etc/libvirt/seedbed/ca-cert.pem /etc/libvirt/seedbed/gone.pem")
@@ -65,6 +121,9 @@ func TestMigrate(t *testing.T) {
 	}
 	w.other.Host.Run("sh", "-c", "mv /etc/libvirt/seedbed/gone.pem /etc/libvirt/seedbed/ca-cert.pem")
 	w.wanders(t, "lab")
+	if lost := regexp.MustCompile("SEEDBED lost.*").FindAllString(w.console(t), -1); len(lost) != 0 {
+		t.Errorf("the guest says: %q", lost)
+	}
 
 	cli(t, w.Stack, "vm", "move", "web1", "--cold", "--force")
 	w.wanders(t, "hv2")
@@ -73,6 +132,7 @@ func TestMigrate(t *testing.T) {
 	cli(t, w.Stack, "vm", "start", "web1")
 	w.wanders(t, "lab")
 	cli(t, w.Stack, "vm", "remove", "web1", "-y")
+	cli(t, w.Stack, "vm", "remove", "hub", "-y")
 	if here, there := w.Domains(), w.other.Domains(); len(here)+len(there) != 0 {
 		t.Errorf("domains are left: %v, %v", here, there)
 	}
@@ -81,7 +141,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// wanders checks that the guest is on one of the nodes only, and waits until it has been answered there twice more.
+// wanders checks that the guest is on one of the nodes only, and waits until it has done each of its tasks there twice more.
 func (w *twoNodes) wanders(t *testing.T, node string) {
 	t.Helper()
 	vm, err := w.API.Instance(t.Context(), "web1")
@@ -92,12 +152,18 @@ func (w *twoNodes) wanders(t *testing.T, node string) {
 	if node == "hv2" {
 		here, there = there, here
 	}
-	if len(here) != 1 || here[0] != "web1" || len(there) != 0 {
+	if !slices.Contains(here, "web1") || slices.Contains(there, "web1") {
 		t.Fatalf("domains on %s: %v, and elsewhere: %v", node, here, there)
 	}
-	answers := func() int {
-		return strings.Count(cli(t, w.Stack, "vm", "log", "web1", "--raw", "-n", "2000"), "SEEDBED web1 ")
+	for _, what := range []string{"web1", "kept", "echo"} {
+		said := func() int { return strings.Count(w.console(t), "SEEDBED "+what+" ") }
+		before := said()
+		lab.Await(t, 2*lab.Patience, "the guest goes on on "+node+": "+what, func() bool { return said() >= before+2 })
 	}
-	before := answers()
-	lab.Await(t, 2*lab.Patience, "the guest is served on "+node, func() bool { return answers() >= before+2 })
+}
+
+// console is what web1 has said.
+func (w *twoNodes) console(t *testing.T) string {
+	t.Helper()
+	return cli(t, w.Stack, "vm", "log", "web1", "--raw", "-n", "5000")
 }

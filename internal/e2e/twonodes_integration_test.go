@@ -45,7 +45,7 @@ func newTwoNodes(t *testing.T) *twoNodes {
 }
 
 // newTwoNodesWith is newTwoNodes with further options.
-func newTwoNodesWith(t *testing.T, o lab.StackOptions) *twoNodes {
+func newTwoNodesWith(t testing.TB, o lab.StackOptions) *twoNodes {
 	t.Helper()
 	home := lab.NewHost(t)
 	far := home.Neighbour()
@@ -91,7 +91,7 @@ func TestTwoNodes(t *testing.T) {
 }
 
 // await waits until a node is in that state.
-func (w *twoNodes) await(t *testing.T, name string, state seedbed.NodeState) {
+func (w *twoNodes) await(t testing.TB, name string, state seedbed.NodeState) {
 	t.Helper()
 	lab.Await(t, lab.Patience, "node "+name+" is "+string(state), func() bool {
 		n, err := w.API.Node(t.Context(), name)

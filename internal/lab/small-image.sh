@@ -23,7 +23,7 @@ from dump "/boot/vmlinuz-$version" "$work/disk/vmlinuz"
 
 # The drivers that are not in the kernel itself, in the order in which they are loaded: what one needs is behind it.
 modules=$work/usr/lib/modules/$version
-drivers='virtio_pci virtio_net button evdev'
+drivers='virtio_pci virtio_net virtio_blk button evdev'
 for driver in $drivers; do
 	grep -qE "/$driver\\.ko" "$modules/modules.dep" "$modules/modules.builtin" ||
 		{ echo "small-image: the kernel $version has no $driver" >&2; exit 1; }

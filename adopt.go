@@ -114,8 +114,8 @@ const (
 type Orphan struct {
 	// Job is the job that left it; for a stray image, the job in its tag.
 	Job JobID `json:"job,omitempty"`
-	// Of is the kind of the job. Subject, with its project, Instance and Node are those of the job. For
-	// a stray, Instance is from its tag and Node is where it was seen.
+	// Of is the kind of the job. Subject, with its project, and Instance are those of the job, and Node is
+	// where it was left. For a stray, Instance is from its tag and Node is where it was seen.
 	// Project is the project of the job or, for a stray, that in its tag; empty if the tag is of a release
 	// without projects.
 	Project  string     `json:"project,omitempty"`

@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	"seedbed"
+	"seedbed/store/feed"
 	"seedbed/store/jobs"
 	"seedbed/store/nodes"
 	"seedbed/store/outbox"
@@ -53,10 +55,16 @@ func acceptFailover(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 			out[n.Name] = true
 		}
 	}
+	paused, err := maintained(ctx, tx)
+	if err != nil {
+		return err
+	}
 	switch {
 	case !spec.Confirmed && node.Fencing.Agent == "":
 		return seedbed.Errorf(seedbed.ErrConflict, "node %q has no fence agent: give it one (seedbed node fence set %s), or switch it off "+
 			"yourself and say so (seedbed node fence confirm %s)", node.Name, node.Name, node.Name)
+	case spec.Lost && paused:
+		return seedbed.Errorf(seedbed.ErrConflict, "node %q is not fenced: the maintenance mode is on (pvc cluster maintenance off)", node.Name)
 	case spec.Lost && !node.Fencing.Fenced.IsZero():
 		return seedbed.Errorf(seedbed.ErrConflict, "node %q was fenced already", node.Name)
 	case spec.Lost && len(out)*100 > len(all)*spec.Share:
@@ -64,6 +72,42 @@ func acceptFailover(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 			node.Name, len(out), len(all), spec.Share)
 	}
 	return nil
+}
+
+// settingMaintenance is the key of a setting that is "on" while the maintenance mode is on.
+const settingMaintenance = "maintenance"
+
+func maintained(ctx context.Context, tx *sqldb.Tx) (bool, error) {
+	v, err := sqldb.Setting(ctx, tx, settingMaintenance)
+	return string(v) == "on", err
+}
+
+// Maintained reports whether the maintenance mode is on: then no lost node is fenced unless someone asks for it.
+func (db *DB) Maintained(ctx context.Context) (on bool, err error) {
+	err = db.sql.View(ctx, "read the maintenance mode", func(tx *sqldb.Tx) error {
+		on, err = maintained(ctx, tx)
+		return err
+	})
+	return on, err
+}
+
+// SetMaintained switches the maintenance mode on or off, and reports whether it was so already.
+func (db *DB) SetMaintained(ctx context.Context, on bool) (already bool, err error) {
+	err = db.sql.Update(ctx, "switch the maintenance mode", func(tx *sqldb.Tx) error {
+		if err := sqldb.LockSetting(ctx, tx, settingMaintenance, []byte("off")); err != nil {
+			return err
+		}
+		was, err := maintained(ctx, tx)
+		if already = was == on; err != nil || already {
+			return err
+		}
+		value := "off"
+		if on {
+			value = "on"
+		}
+		return sqldb.SetSetting(ctx, tx, settingMaintenance, []byte(value))
+	})
+	return already, err
 }
 
 // NodeFenced records that the node of a job is off. Its incarnation grows, so that its worker does nothing until it was told of that.
@@ -111,12 +155,35 @@ func (db *DB) fencing(ctx context.Context, ref seedbed.JobRef, change func(*seed
 		if err != nil {
 			return err
 		}
+		if kind == seedbed.EventNodeFenced {
+			if err := feed.Fence(ctx, tx, j.Subject, true); err != nil {
+				return err
+			}
+		}
 		data := map[string]any{"node": j.Subject, "job": j.ID}
 		if problem != "" {
 			data["problem"] = problem
 		}
 		return outbox.Emit(ctx, tx, outbox.Event{Kind: kind, Subject: j.Subject, Data: outbox.Fixed(data)})
 	})
+}
+
+// Interrupted returns the instances of a node that run as far as is known, and are to be started again if they were not stopped. It
+// returns ErrInUse while a job fences the node.
+func (db *DB) Interrupted(ctx context.Context, node string) (all []seedbed.Instance, err error) {
+	err = db.sql.View(ctx, "list interrupted instances", func(tx *sqldb.Tx) error {
+		job, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
+			`SELECT `+jobs.JobColumns+` FROM job WHERE kind = $1 AND subject = $2 AND `+jobs.Live+` LIMIT 1`, seedbed.JobFailover, node)
+		if err == nil && job.ID != "" {
+			err = inHandsOf(job, "node", node)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	all, err = db.ListInstances(ctx, seedbed.InstanceQuery{Node: node, State: seedbed.InstanceRunning, Scope: seedbed.AllProjects()})
+	return slices.DeleteFunc(all, func(i seedbed.Instance) bool { return i.System.Restart != seedbed.RestartAlways }), err
 }
 
 // Leaving returns ErrInUse while a job takes an instance from a node that was fenced, without asking that node.
@@ -143,7 +210,7 @@ func leaving(ctx context.Context, tx *sqldb.Tx, node string) error {
 func (db *DB) Readmit(ctx context.Context, name string, incarnation int64, left []seedbed.InstanceID) error {
 	defer db.nodeStore.Changed()
 	return db.sql.Update(ctx, "readmit node", func(tx *sqldb.Tx) error {
-		return nodes.Readmit(ctx, tx, name, incarnation, func() error {
+		err := nodes.Readmit(ctx, tx, name, incarnation, func() error {
 			if err := leaving(ctx, tx, name); err != nil {
 				return err
 			}
@@ -158,5 +225,9 @@ func (db *DB) Readmit(ctx context.Context, name string, incarnation int64, left 
 			}
 			return nil
 		})
+		if err != nil {
+			return err
+		}
+		return feed.Fence(ctx, tx, name, false)
 	})
 }

@@ -88,7 +88,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	db.instanceStore = instances.New(one, feed.TouchNodes)
 	db.hookStore = hooks.New(one, db.writes)
 	db.feedStore = feed.New(one, db.writes, db.readdressed)
-	db.nodeStore = nodes.New(one, feed.TouchForOverlays)
+	db.nodeStore = nodes.New(one, feed.TouchForOverlays, feed.Cordon)
 	db.jobStore = jobs.New(one, db.writes)
 	db.catalogueStore = catalogue.New(one, db.updateTogether)
 	err = db.seed(ctx)

@@ -209,6 +209,7 @@ var objectCommands = map[string][]string{
 	"node show":                 {"{node}"},
 	"node set":                  {"{node} --worker https://hv.example:7375"},
 	"node drain":                {"{node}"},
+	"node ready":                {"{node}"},
 	"node rebalance":            {"--dry-run"},
 	"node fence set":            {"{node} --agent fence_x"},
 	"node fence clear":          {"{node}"},

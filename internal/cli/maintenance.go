@@ -18,14 +18,19 @@ func (a *App) MaintenanceCommand(
 	all func(*client.Client, context.Context, string) ([]seedbed.Maintenance, error),
 ) *cobra.Command {
 	r := wire.MaintenanceRequest{Code: "system-maintenance"}
+	var lasts time.Duration
 	c := &cobra.Command{
 		Use: "maintenance " + subject, Short: "Announce maintenance to " + whom,
 		Long: `Announce maintenance to ` + whom + `. Guests read the announcement at
 events/maintenance; nothing else happens. TIME is in RFC 3339 form, or relative to now such
-as +2h.`,
+as +2h. A node that is cordoned or drained announces that by itself, and what is announced
+for a node ends when it is uncordoned.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if r.NotBefore.IsZero() {
 				r.NotBefore = a.Now().UTC().Truncate(time.Second)
+			}
+			if lasts > 0 {
+				r.NotAfter = r.NotBefore.Add(lasts)
 			}
 			m, err := announce(api, ctx, args[0], r)
 			return a.showMaintenance(m, err)
@@ -40,6 +45,8 @@ as +2h.`,
 		Flag{Field: "not_after", Usage: "latest end, as `TIME`"},
 		Flag{Field: "description", Usage: "description as `TEXT`, on one line"},
 	)
+	c.Flags().Var(NewDuration(&lasts), "for", "how long it takes at most, as `DURATION`")
+	c.MarkFlagsMutuallyExclusive("for", "not-after")
 	announced := Resource[seedbed.Maintenance]{
 		All: Named(all), None: "no maintenance is announced",
 		Head: []string{"id", "code", "state", "not before", "not after", "description"},

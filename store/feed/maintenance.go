@@ -60,14 +60,7 @@ func (s *Store) AddMaintenance(
 	if err := checkMaintenance(m); err != nil {
 		return seedbed.Maintenance{}, err
 	}
-	var random [9]byte
-	rand.Read(random[:]) // never fails (crypto/rand)
-	m.ID, m.State = "instance-event-"+hex.EncodeToString(random[:])[:17], seedbed.MaintenanceActive
-	m.NotBefore = sqldb.OrNow(m.NotBefore)
-	if !m.NotAfter.IsZero() {
-		m.NotAfter = sqldb.OrNow(m.NotAfter)
-	}
-	err := s.db.Update(ctx, "announce maintenance", func(tx *sqldb.Tx) error {
+	err := s.db.Update(ctx, "announce maintenance", func(tx *sqldb.Tx) (err error) {
 		if err := checkSubject(ctx, tx, node, id); err != nil {
 			return err
 		}
@@ -79,21 +72,36 @@ func (s *Store) AddMaintenance(
 		if n >= maxActive {
 			return seedbed.Errorf(seedbed.ErrFull, "%d events are announced already, which is the most: complete or cancel some", n)
 		}
-		err = sqldb.Exec(ctx, tx, `
-			INSERT INTO maintenance (`+maintenanceColumns+`, node, instance, changed) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			m.ID, m.Code, m.Description, sqldb.Micros(m.NotBefore), sqldb.Micros(m.NotAfter), m.State, node, id, sqldb.Micros(sqldb.Now()))
-		if err != nil {
-			return err
-		}
-		if err := tellMaintenance(ctx, tx, node, id); err != nil {
-			return err
-		}
-		return outbox.Emit(ctx, tx, ofMaintenance(seedbed.EventMaintenanceAnnounced, node, m)...)
+		m, err = announce(ctx, tx, node, id, "", m)
+		return err
 	})
 	if err != nil {
 		return seedbed.Maintenance{}, err
 	}
 	return m, nil
+}
+
+// announce adds an active event, and returns it with its ID. cause is empty if an operator announces it.
+func announce(
+	ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID, cause string, m seedbed.Maintenance,
+) (seedbed.Maintenance, error) {
+	var random [9]byte
+	rand.Read(random[:]) // never fails (crypto/rand)
+	m.ID, m.State = "instance-event-"+hex.EncodeToString(random[:])[:17], seedbed.MaintenanceActive
+	m.NotBefore = sqldb.OrNow(m.NotBefore)
+	if !m.NotAfter.IsZero() {
+		m.NotAfter = sqldb.OrNow(m.NotAfter)
+	}
+	err := sqldb.Exec(ctx, tx, `
+		INSERT INTO maintenance (`+maintenanceColumns+`, node, instance, changed, cause) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		m.ID, m.Code, m.Description, sqldb.Micros(m.NotBefore), sqldb.Micros(m.NotAfter), m.State, node, id, sqldb.Micros(sqldb.Now()), cause)
+	if err != nil {
+		return m, err
+	}
+	if err := tellMaintenance(ctx, tx, node, id); err != nil {
+		return m, err
+	}
+	return m, outbox.Emit(ctx, tx, ofMaintenance(seedbed.EventMaintenanceAnnounced, node, m)...)
 }
 
 func checkMaintenance(m seedbed.Maintenance) error {
@@ -137,47 +145,62 @@ func (s *Store) EndMaintenance(ctx context.Context, event, state string) (m seed
 	if state != seedbed.MaintenanceCompleted && state != seedbed.MaintenanceCanceled {
 		return m, seedbed.Errorf(seedbed.ErrInvalid, "maintenance state %q is not an end: expected completed or canceled", sqldb.Clean(state, 80))
 	}
-	missing := seedbed.Errorf(seedbed.ErrNotFound, "maintenance event %q does not exist", sqldb.Clean(event, 80))
 	err = s.db.Update(ctx, "end maintenance", func(tx *sqldb.Tx) error {
 		type subject struct {
 			node string
 			id   seedbed.InstanceID
 		}
+		missing := seedbed.Errorf(seedbed.ErrNotFound, "maintenance event %q does not exist", sqldb.Clean(event, 80))
 		of, err := sqldb.One(ctx, tx, func(r sqldb.Row) (s subject, err error) {
 			err = r.Scan(&s.node, &s.id)
 			return s, err
-		}, missing, `SELECT node, instance FROM maintenance WHERE id = $1`, event)
+		}, missing, `SELECT node, instance FROM maintenance WHERE id = $1 ORDER BY CASE state WHEN 'active' THEN 0 ELSE 1 END, instance LIMIT 1`, event)
 		if err != nil {
 			return err
 		}
-		n, err := sqldb.Affect(ctx, tx, `UPDATE maintenance SET state = $1, changed = $2 WHERE id = $3 AND state = 'active'`,
-			state, sqldb.Micros(sqldb.Now()), event)
-		if err != nil {
-			return err
-		}
-		if m, err = sqldb.One(ctx, tx, scanMaintenance, missing, `SELECT `+maintenanceColumns+` FROM maintenance WHERE id = $1`,
-			event); err != nil {
-			return err
-		}
-		if n == 0 {
-			return seedbed.Errorf(seedbed.ErrConflict, "maintenance event %s is %s already", m.ID, m.State)
-		}
-		err = sqldb.Exec(ctx, tx, `
-			DELETE FROM maintenance WHERE node = $1 AND instance = $2 AND state <> 'active' AND id NOT IN (
-				SELECT id FROM maintenance WHERE node = $1 AND instance = $2 AND state <> 'active' ORDER BY changed DESC, id LIMIT $3)`,
-			of.node, of.id, maxHistory)
-		if err != nil {
-			return err
-		}
-		if err := tellMaintenance(ctx, tx, of.node, of.id); err != nil {
-			return err
-		}
-		return outbox.Emit(ctx, tx, ofMaintenance("node.maintenance."+state, of.node, m)...)
+		m, err = endMaintenance(ctx, tx, of.node, of.id, event, state)
+		return err
 	})
 	if err != nil {
 		return seedbed.Maintenance{}, err
 	}
 	return m, nil
+}
+
+// endMaintenance makes an active event of a node, or of an instance, completed or canceled, and returns it. It returns ErrConflict if
+// the event has ended.
+func endMaintenance(
+	ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID, event, state string,
+) (m seedbed.Maintenance, err error) {
+	n, err := sqldb.Affect(ctx, tx, `
+		UPDATE maintenance SET state = $1, changed = $2 WHERE id = $3 AND node = $4 AND instance = $5 AND state = 'active'`,
+		state, sqldb.Micros(sqldb.Now()), event, node, id)
+	if err != nil {
+		return m, err
+	}
+	m, err = sqldb.One(ctx, tx, scanMaintenance, seedbed.Errorf(seedbed.ErrNotFound, "maintenance event %q does not exist", event),
+		`SELECT `+maintenanceColumns+` FROM maintenance WHERE id = $1 AND node = $2 AND instance = $3`, event, node, id)
+	if err == nil && n == 0 {
+		err = seedbed.Errorf(seedbed.ErrConflict, "maintenance event %s is %s already", m.ID, m.State)
+	}
+	if err == nil {
+		err = cutHistory(ctx, tx, node, id)
+	}
+	if err == nil {
+		err = tellMaintenance(ctx, tx, node, id)
+	}
+	if err != nil {
+		return m, err
+	}
+	return m, outbox.Emit(ctx, tx, ofMaintenance("node.maintenance."+state, node, m)...)
+}
+
+// cutHistory deletes the oldest ended events of a node, or of an instance, above maxHistory.
+func cutHistory(ctx context.Context, tx *sqldb.Tx, node string, id seedbed.InstanceID) error {
+	return sqldb.Exec(ctx, tx, `
+		DELETE FROM maintenance WHERE node = $1 AND instance = $2 AND state <> 'active' AND id NOT IN (
+			SELECT id FROM maintenance WHERE node = $1 AND instance = $2 AND state <> 'active' ORDER BY changed DESC, id LIMIT $3)`,
+		node, id, maxHistory)
 }
 
 // tellMaintenance brings a change to the guests: in the node's feed page, or in the instance's

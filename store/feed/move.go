@@ -89,6 +89,9 @@ func (s *Store) Move(ctx context.Context, ref seedbed.JobRef, node, home string,
 				return err
 			}
 		}
+		if err := keepMaintenance(ctx, tx, from, node, id); err != nil {
+			return err
+		}
 		own, err := readServed(ctx, tx, from, id)
 		if err != nil || own.record == "" {
 			return err
@@ -128,7 +131,11 @@ func take(
 		return 0, fmt.Errorf("record of instance %s: %w", id, err)
 	}
 	made := change(g)
-	made.UserData, made.VendorData, made.Maintenance = g.UserData, g.VendorData, g.Maintenance
+	made.UserData, made.VendorData = g.UserData, g.VendorData
+	var err error
+	if made.Maintenance, err = maintenanceOf(ctx, tx, "", id); err != nil {
+		return 0, err
+	}
 	record, err := json.Marshal(made)
 	if err != nil {
 		return 0, err

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 const maxOrphans = 200
 
 // orphanColumns are the columns of an orphan besides its index among those of the stage.
-const orphanColumns = `job, stage, kind, pool, name, why, since, tries, tried`
+const orphanColumns = `job, stage, kind, pool, name, why, since, tries, tried, node`
 
 // NoteOrphans replaces the recorded orphans of a stage of a job. If problem is empty, it records
 // none.
@@ -37,9 +38,9 @@ func NoteOrphans(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, stage, proble
 		left = []seedbed.Orphan{{Kind: seedbed.OrphanStage, Name: stage, Why: problem}}
 	}
 	for i, o := range left[:min(len(left), maxOrphans)] {
-		err := sqldb.Exec(ctx, tx, `INSERT INTO orphan (`+orphanColumns+`, idx) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		err := sqldb.Exec(ctx, tx, `INSERT INTO orphan (`+orphanColumns+`, idx) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 			j.ID, stage, o.Kind, sqldb.Clean(o.Pool, 80), sqldb.Clean(o.Name, 400),
-			sqldb.Clean(o.Why, sqldb.MaxText), sqldb.Micros(since), tries, sqldb.Micros(at), i)
+			sqldb.Clean(o.Why, sqldb.MaxText), sqldb.Micros(since), tries, sqldb.Micros(at), o.Node, i)
 		if err != nil {
 			return err
 		}
@@ -52,17 +53,17 @@ func NoteOrphans(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, stage, proble
 func (s *Store) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
 	err = s.db.View(ctx, "list orphans", func(tx *sqldb.Tx) error {
 		all, err = sqldb.List(ctx, tx, func(r sqldb.Row) (o seedbed.Orphan, err error) {
-			var j seedbed.Job
+			var j seedbed.Job // its Node is that of what it left, unless this says another one
 			err = r.Scan(&o.Job, &o.Stage, &o.Kind, &o.Pool, &o.Name, &o.Why, sqldb.ToTime(&o.Since), &o.Tries, sqldb.ToTime(&o.Tried),
-				&o.Of, &j.Project, &j.Subject, &o.Instance, &o.Node)
-			o.Project = j.Project
+				&o.Node, &o.Of, &j.Project, &j.Subject, &o.Instance, &j.Node)
+			o.Project, o.Node = j.Project, cmp.Or(o.Node, j.Node)
 			if o.Subject = j.Subject; o.Instance != "" {
 				o.Subject = j.FullSubject().String()
 			}
 			return o, err
 		},
-			`SELECT `+orphanColumns+`, job_kind, project, subject, instance, node
-			FROM orphan JOIN (SELECT id, kind AS job_kind, project, subject, instance, node, state FROM job) AS undone ON undone.id = orphan.job
+			`SELECT `+orphanColumns+`, job_kind, project, subject, instance, job_node
+			FROM orphan JOIN (SELECT id, kind AS job_kind, project, subject, instance, node AS job_node, state FROM job) AS undone ON undone.id = orphan.job
 			WHERE state = $1 ORDER BY since, job, stage, idx`,
 			seedbed.JobIncomplete)
 		return err

@@ -137,7 +137,11 @@ func (s *Store) ChangeNode(ctx context.Context, name string, change func(*seedbe
 		if n.Cordoned == was.Cordoned { // keep the time since when
 			return sqldb.Exec(ctx, tx, `UPDATE node SET worker = $1 WHERE name = $2`, n.Worker, name)
 		}
-		return sqldb.Exec(ctx, tx, `UPDATE node SET worker = $1, cordoned = $2 WHERE name = $3`, n.Worker, cordonedAt(n, h.shared), name)
+		err = sqldb.Exec(ctx, tx, `UPDATE node SET worker = $1, cordoned = $2 WHERE name = $3`, n.Worker, cordonedAt(n, h.shared), name)
+		if err != nil {
+			return err
+		}
+		return s.cordon(ctx, tx, name, n.Cordoned)
 	})
 	return n, err
 }

@@ -15,11 +15,17 @@ type Store struct {
 	changes atomic.Int64
 	// touch notifies every node, in a transaction, that the address of one changed.
 	touch func(context.Context, *sqldb.Tx) error
+	// cordon tells the guests of a node, in a transaction, that it was cordoned or no longer is.
+	cordon func(ctx context.Context, tx *sqldb.Tx, node string, cordoned bool) error
 }
 
-// New returns the store in a database. touch notifies every node, in a transaction, that the address of one changed.
-func New(db *sqldb.DB, touch func(context.Context, *sqldb.Tx) error) *Store {
-	return &Store{db: db, touch: touch}
+// New returns the store in a database. touch notifies every node, in a transaction, that the address of one changed. cordon tells the
+// guests of a node that it was cordoned or no longer is.
+func New(
+	db *sqldb.DB, touch func(context.Context, *sqldb.Tx) error,
+	cordon func(ctx context.Context, tx *sqldb.Tx, node string, cordoned bool) error,
+) *Store {
+	return &Store{db: db, touch: touch, cordon: cordon}
 }
 
 // NodeChanges returns a number that grows with each change of the nodes that this process made, once

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -312,4 +313,61 @@ func testOverlap6(b *bench) {
 	b.want(prefix6("more", p6), seedbed.ErrConflict, overlaps)
 	b.must(prefix6("default", netip.Prefix{}))
 	b.must(prefix6("more", p6))
+}
+
+// testCordonMaintenance checks what guests are told while their node is cordoned, after they have left it, and when it is not any more.
+func testCordonMaintenance(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.must(b.EnsureNode(ctx, node))
+	get(b.AddNode(ctx, seedbed.Node{Name: "node2", Worker: "https://node2.example:7375"}))(b)
+	making, i := b.running("web1")
+	get(b.Publish(ctx, making.Ref(), node, guestOf(i), seedbed.Documents{}))(b)
+	b.must(b.Finish(ctx, making.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded, InstanceState: seedbed.InstanceRunning}))
+	cordon := func(to bool) {
+		b.Helper()
+		for range 2 {
+			get(b.ChangeNode(ctx, node, func(n *seedbed.Node) error { n.Cordoned = to; return nil }))(b)
+		}
+	}
+	// is checks the codes and states that guests of a node are told, and those of only this instance.
+	is := func(of string, all, own []string) {
+		b.Helper()
+		page := get(b.FeedPage(ctx, of, 0, ""))(b)
+		var toAll, toIt []string
+		for _, m := range page.Maintenance {
+			toAll = append(toAll, m.Code+" "+m.State)
+		}
+		for _, c := range feedtest.Changes(b, page) {
+			if c.Guest != nil && c.Guest.ID == i.ID {
+				for _, m := range c.Guest.Maintenance {
+					toIt = append(toIt, m.Code+" "+m.State)
+				}
+			}
+		}
+		slices.Sort(toIt)
+		b.equal([][]string{toAll, toIt}, [][]string{all, own})
+	}
+	announced := get(b.AddMaintenance(ctx, node, "", reboot(time.Now().Add(time.Hour))))(b)
+	cordon(true)
+	active := []string{"system-maintenance active", "system-reboot active"}
+	is(node, active, nil)
+	get(b.Accept(ctx, migrateOf(i, seedbed.InstanceRunning)))(b)
+	j := b.claim()
+	render := func(i seedbed.Instance, _ seedbed.Guest) seedbed.Guest { return guestOf(i) }
+	left := []string{"system-maintenance completed", "system-reboot canceled"}
+	for range 2 { // there, and back
+		get(b.Arrive(ctx, j.Ref(), "node2", i.ID))(b)
+		get(b.Move(ctx, j.Ref(), "node2", node, i.ID, render))(b)
+		is("node2", nil, left)
+		is(node, active, nil)
+		get(b.Move(ctx, j.Ref(), node, "", i.ID, render))(b)
+		is(node, active, nil)
+	}
+	get(b.Move(ctx, j.Ref(), "node2", node, i.ID, render))(b)
+	cordon(false)
+	is("node2", nil, left)
+	is(node, []string{"system-reboot canceled", "system-maintenance completed"}, nil)
+	_, err := b.EndMaintenance(ctx, announced.ID, seedbed.MaintenanceCanceled)
+	b.want(err, seedbed.ErrConflict, "canceled already")
 }

@@ -25,6 +25,7 @@ var servedCases = map[string]func(*bench){
 	"maintenance of a node":   testNodeMaintenance,
 	"maintenance of a VM":     testInstanceMaintenance,
 	"maintenance is bounded":  testBoundedMaintenance,
+	"maintenance by cordon":   testCordonMaintenance,
 	"change a network":        testChangeNetwork,
 	"site":                    testSite,
 	"change beside a publish": testChangeAndPublish,

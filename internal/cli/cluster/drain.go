@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,13 +29,13 @@ func nodeDrain(a *cli.App) *cobra.Command {
 those that run are migrated while they run, and those that are stopped are moved. One whose
 system template says migration_method shutdown is shut down for it, and with --cold each one.
 An instance that cannot leave is named at the end, and the others still go. The command can be
-repeated. seedbed vm unmigrate takes an instance back; seedbed node uncordon lets new ones
-come again.`,
+repeated. seedbed node ready takes those that were migrated back, and lets new ones come again. Guests
+read at events/maintenance that their host is to be maintained, as with seedbed node cordon.`,
 		Example: `  seedbed node drain hv2
   seedbed node drain hv2 --parallel 4`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
-			if parallel < 1 || parallel > maxParallel {
-				return cli.Usagef("--parallel %d: expected 1 to %d", parallel, maxParallel)
+			if err := checkParallel(parallel); err != nil {
+				return err
 			}
 			of := seedbed.InstanceQuery{Node: args[0], Scope: seedbed.AllProjects()}
 			may := of
@@ -68,6 +69,49 @@ come again.`,
 	c.Flags().IntVar(&parallel, "parallel", 1, "take `N` instances away at the same time, up to 32")
 	c.Flags().BoolVar(&cold, "cold", false, "shut down guests that run, and start them on the other node")
 	return c
+}
+
+// nodeReady returns the command that ends a drain.
+func nodeReady(a *cli.App) *cobra.Command {
+	var parallel int
+	c := &cobra.Command{
+		Use: "ready NODE", Short: "Use a node again, and take back the instances that were migrated from it",
+		Long: `Uncordon a node, and take the instances back that were migrated from it for a while, as
+seedbed vm unmigrate does with each. Those that were moved or stay where they are for good
+are not among them. What was announced to the guests of the node ends. An instance that
+cannot come back is named at the end, and the others still do. The command can be repeated.`,
+		Example: `  seedbed node ready hv2`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			if err := checkParallel(parallel); err != nil {
+				return err
+			}
+			all, err := api.ListInstances(ctx, seedbed.InstanceQuery{Scope: seedbed.AllProjects()})
+			if err != nil { // before anything is changed
+				return err
+			}
+			cordoned := false
+			if _, err := api.ChangeNode(ctx, args[0], wire.NodeChange{Cordoned: &cordoned}); err != nil {
+				return err
+			}
+			all = slices.DeleteFunc(all, func(i seedbed.Instance) bool { return i.Home != args[0] })
+			err = moveAll(ctx, a, api, parallel, cli.Each(all, func(i seedbed.Instance) departure {
+				return departure{i.FullName(), client.Move{Back: true, Method: i.LeavesBy(false)}, "is back on node " + args[0]}
+			}))
+			if err == nil {
+				a.Say("node %s is no longer cordoned", args[0])
+			}
+			return err
+		}),
+	}
+	c.Flags().IntVar(&parallel, "parallel", 1, "take `N` instances back at the same time, up to 32")
+	return c
+}
+
+func checkParallel(n int) error {
+	if n < 1 || n > maxParallel {
+		return cli.Usagef("--parallel %d: expected 1 to %d", n, maxParallel)
+	}
+	return nil
 }
 
 // departure is an instance that is to leave its node.

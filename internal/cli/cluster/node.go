@@ -21,7 +21,7 @@ func NodeCommand(a *cli.App) *cobra.Command {
 	r := nodes(a)
 	c.AddCommand(r.List(a, "list", "List nodes"), r.Show(a, "show NODE", "Show a node"), nodeTop(a), nodeAdd(a), nodeSet(a), nodeRemove(a),
 		nodeCordon(a, "cordon NODE", "Exclude a node from placement", true),
-		nodeCordon(a, "uncordon NODE", "Include a node in placement again", false), nodeDrain(a), nodeRebalance(a), nodeFence(a),
+		nodeCordon(a, "uncordon NODE", "Include a node in placement again", false), nodeDrain(a), nodeReady(a), nodeRebalance(a), nodeFence(a),
 		a.MaintenanceCommand("NODE", "every guest of a node", (*client.Client).AnnounceNode, (*client.Client).NodeMaintenance))
 	return c
 }

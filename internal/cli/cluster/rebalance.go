@@ -29,8 +29,8 @@ where it is. With --dry-run, nothing moves.`,
   seedbed node rebalance --by vcpus --moves 5 --parallel 2`,
 		Args: cobra.NoArgs,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, _ []string) error {
-			if parallel < 1 || parallel > maxParallel {
-				return cli.Usagef("--parallel %d: expected 1 to %d", parallel, maxParallel)
+			if err := checkParallel(parallel); err != nil {
+				return err
 			}
 			if moves < 1 || moves > seedbed.MaxRebalance {
 				return cli.Usagef("--moves %d: expected 1 to %d", moves, seedbed.MaxRebalance)

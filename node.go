@@ -43,6 +43,8 @@ type Fencing struct {
 	Incarnation int64 `json:"incarnation,omitempty"`
 	// Problem is why the last fence failed; empty if it did not.
 	Problem string `json:"problem,omitempty"`
+	// Boot is the boot of the node since which its instances were started again, as NodeReport has it; empty before its first report.
+	Boot string `json:"-"`
 }
 
 // JobFailover fences a node, and starts instances of it elsewhere.
@@ -169,6 +171,8 @@ type NodeReport struct {
 	Migration MigrationTarget `json:"migration,omitzero"`
 	// Incarnation is that of the node which its worker was told last.
 	Incarnation int64 `json:"incarnation,omitempty"`
+	// Boot is another text each time the node is started.
+	Boot string `json:"boot,omitempty"`
 }
 
 // OverlayOverhead returns how many bytes a frame of an overlay grows by on its way to other nodes.

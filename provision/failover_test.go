@@ -120,6 +120,16 @@ func TestFailover(t *testing.T) {
 	l := newLab(t).withProfile(seedbed.ReadyStarted)
 	inst := l.lostNode(seedbed.RestartAlways, seedbed.InstanceRunning)
 	f := l.fleet.(*nodes)
+	for _, on := range []bool{true, false} {
+		already, err := l.db.SetMaintained(t.Context(), on)
+		if l.ok(err); already {
+			t.Errorf("the maintenance mode was %v already", on)
+		}
+		if on {
+			_, err = l.failover(testNode, seedbed.FailoverSpec{Lost: true, Share: 50})
+			l.want("a failover in the maintenance mode", err, seedbed.ErrConflict)
+		}
+	}
 	id, err := l.failover(testNode, seedbed.FailoverSpec{Lost: true, Share: 50})
 	l.ok(err)
 	_, err = l.failover(testNode, seedbed.FailoverSpec{})
@@ -150,6 +160,15 @@ func TestFailover(t *testing.T) {
 		t.Errorf("fencing of the node that is back: %+v", got)
 	}
 	l.isOn(otherNode, seedbed.DomainRunning)
+	for what, of := range map[string]struct {
+		node string
+		id   seedbed.InstanceID
+	}{"the instance": {"", inst.ID}, "the node": {testNode, ""}} {
+		told, err := l.db.Maintenance(t.Context(), of.node, of.id)
+		if l.ok(err); len(told) != 1 || told[0].Code != "system-reboot" || told[0].State != seedbed.MaintenanceCompleted {
+			t.Errorf("%s was told %+v", what, told)
+		}
+	}
 }
 
 // TestFailedFence checks that nothing is started if the agent fails, and that the node says why.

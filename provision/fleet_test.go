@@ -78,6 +78,17 @@ func newNodes(first *host, shared bool, names ...string) *nodes {
 	return f
 }
 
+// setBoot records the boot of a node since which its instances were started again.
+func (f *nodes) setBoot(name, boot string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.list {
+		if f.list[i].Name == name {
+			f.list[i].Fencing.Boot = boot
+		}
+	}
+}
+
 // setAway makes a node stop answering, as if it had done so since that time ago, or answer again.
 func (f *nodes) setAway(name string, is bool, since time.Duration) {
 	f.mu.Lock()

@@ -33,6 +33,8 @@ type host struct {
 	closed <-chan struct{}
 	// silent makes it answer nothing.
 	silent atomic.Bool
+	// boot is the boot of its host; nil if it reports none.
+	boot atomic.Pointer[string]
 	// inventories counts the inventories taken, and watchers the open watches.
 	inventories, watchers atomic.Int64
 	// partial makes inventories incomplete.

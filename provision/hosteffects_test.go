@@ -104,6 +104,13 @@ func (h *host) handlers() effects.Handlers {
 		return h.probe(asked), nil
 	})
 	effects.Inventory.Handle(t, func(ctx context.Context, _ effects.None) (seedbed.Inventory, error) { return h.Inventory(ctx) })
+	effects.Report.Handle(t, func(context.Context, effects.None) (seedbed.NodeReport, error) {
+		var r seedbed.NodeReport
+		if boot := h.boot.Load(); boot != nil {
+			r.Boot = *boot
+		}
+		return r, h.answers()
+	})
 	return t
 }
 

@@ -8,7 +8,9 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"seedbed"
 	"seedbed/internal/config"
@@ -77,6 +79,10 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return err
+	}
 	server := worker.New(worker.Config{Node: c.Node, Pools: pools, Hypervisor: hypervisor, Scripts: runner, Privileged: c.Scripts.Privileged,
 		Backups:   worker.Backups{Dirs: c.Storage.BackupDirs, Commands: c.Storage.BackupCommands},
 		Address:   func() (netip.Addr, int, error) { return netcfg.NodeAddress(c.Network.Address) },
@@ -85,7 +91,7 @@ func serve(ctx context.Context, c config.Config, log *slog.Logger) (err error) {
 		Migration: migration(c),
 		Probe:     probe.Used,
 		Hooks:     hookScripts(c, log), Fences: hook.New(hook.Config{Dir: c.Worker.FenceDir, Log: log}), Incarnation: incarnation,
-		Frozen: filepath.Join(c.Worker.State, "frozen"), Checks: checks, Log: log})
+		Boot: strings.TrimSpace(string(boot)), Frozen: filepath.Join(c.Worker.State, "frozen"), Checks: checks, Log: log})
 	health, err := run.ListenLoopback(ctx, c.Worker.Listen)
 	if err != nil {
 		return err

@@ -219,8 +219,11 @@ func (p *parts) group(l *listeners) *run.Group {
 	}
 	group.Add("nodes", p.workers.Run)
 	group.Add("engine", p.engine.Run)
-	group.Add("lost nodes", failover.New(failover.Config{Node: c.Node, After: c.Fencing.After, Share: c.Fencing.Share, Log: log},
-		db, p.workers).Run)
+	group.Add("lost nodes", failover.New(failover.Config{Node: c.Node, After: c.Fencing.After, Share: c.Fencing.Share, Log: log,
+		Submit: func(ctx context.Context, req seedbed.Request) (seedbed.Receipt, error) {
+			return p.intake.Submit(ctx, req, nil)
+		},
+	}, db, p.workers).Run)
 	group.Add("live user-data", intake.NewFollower(db, p.intake, db.Revised, log).Run)
 	group.Add("records", func(ctx context.Context) error { p.serving.Renderer.Refresh(ctx, db, log); return nil })
 	group.Add("coordination", p.coordination.Run)

@@ -22,6 +22,21 @@ func Left(kind seedbed.OrphanKind, pool, name string, err error) error {
 	return &orphanError{seedbed.Orphan{Kind: kind, Pool: pool, Name: name, Why: err.Error()}, err}
 }
 
+// On adds to err the node on which the resources are that were left behind.
+func On(node string, err error) error {
+	switch e := err.(type) {
+	case *orphanError:
+		e.what.Node = node
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			On(node, one)
+		}
+	case interface{ Unwrap() error }:
+		On(node, e.Unwrap())
+	}
+	return err
+}
+
 // orphansOf returns the resources that an undo has left behind, as far as its error names them.
 func orphansOf(err error) (all []seedbed.Orphan) {
 	switch e := err.(type) {

@@ -64,12 +64,12 @@ func (e *Engine) work(ctx context.Context, job *seedbed.Job, claimed time.Time, 
 		log: e.log.With("job", job.ID, "kind", job.Kind, "subject", job.Subject, "epoch", job.Epoch),
 	}
 	t.plan = e.planner.Plan(t)
-	e.domains.busy(job.Instance, t.Node(), true)
+	e.domains.busy(job.Instance, true)
 	err := t.run()
 	t.endOutput()
 	t.tell()
 	t.lease.release()
-	e.domains.busy(job.Instance, t.Node(), false)
+	e.domains.busy(job.Instance, false)
 	defer t.slot.release()
 	switch {
 	case err == nil:

@@ -13,9 +13,9 @@ type domainWatch struct {
 	mu      sync.Mutex
 	nodes   map[string]*nodeWatch // the followed nodes
 	waiting map[seedbed.InstanceID]map[chan struct{}]bool
-	// working are the instances with a current job. The value is true if a check of the domain was
-	// skipped because of the job.
-	working map[seedbed.InstanceID]bool
+	// working are the instances with a current job, with the nodes on which a check of the domain was
+	// skipped because of the job. These may be two if it is migrated.
+	working map[seedbed.InstanceID]map[string]bool
 }
 
 // nodeWatch is what must be checked on one node.
@@ -29,7 +29,7 @@ func newDomainWatch() *domainWatch {
 	return &domainWatch{
 		nodes:   map[string]*nodeWatch{},
 		waiting: map[seedbed.InstanceID]map[chan struct{}]bool{},
-		working: map[seedbed.InstanceID]bool{},
+		working: map[seedbed.InstanceID]map[string]bool{},
 	}
 }
 
@@ -103,35 +103,36 @@ func fill(c chan struct{}) {
 	}
 }
 
-// busy notes that a job of the instance has begun or ended. When it ends, the domain is checked if
-// a check was skipped during the job.
-func (w *domainWatch) busy(id seedbed.InstanceID, node string, is bool) {
+// busy notes that a job of the instance has begun or ended. When it ends, the domain is checked on
+// the nodes on which a check was skipped during the job.
+func (w *domainWatch) busy(id seedbed.InstanceID, is bool) {
 	if id == "" {
 		return
 	}
 	w.mu.Lock()
-	due := w.working[id] && !is
+	var due map[string]bool
 	if is {
-		if _, known := w.working[id]; !known { // a check that is due stays due
-			w.working[id] = false
+		if w.working[id] == nil { // a check that is due stays due
+			w.working[id] = map[string]bool{}
 		}
 	} else {
+		due = w.working[id]
 		delete(w.working, id)
 	}
 	w.mu.Unlock()
-	if due {
+	for node := range due {
 		w.tell(node, seedbed.DomainEvent{ID: id})
 	}
 }
 
-// leavesOut reports whether the check of the instance's domain is skipped because of a job, and
-// records that it was. The check is then made after the job.
-func (w *domainWatch) leavesOut(id seedbed.InstanceID) bool {
+// leavesOut reports whether the check of the instance's domain on a node is skipped because of a job,
+// and records that it was. The check is then made after the job.
+func (w *domainWatch) leavesOut(id seedbed.InstanceID, node string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, busy := w.working[id]
+	nodes, busy := w.working[id]
 	if busy {
-		w.working[id] = true
+		nodes[node] = true
 	}
 	return busy
 }

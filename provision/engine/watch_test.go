@@ -22,22 +22,31 @@ func TestLooksAfterJob(t *testing.T) {
 			<-n.events
 		}
 	}
-	w.busy(id, "node1", true)
+	w.busy(id, true)
 	w.tell("node1", seedbed.DomainEvent{ID: id, Event: "defined"})
-	w.busy(id, "node1", false)
+	w.busy(id, false)
 	due(0)
-	w.busy(id, "node1", true)
+	w.busy(id, true)
 	w.tell("node1", seedbed.DomainEvent{ID: id, Event: "shutdown"})
 	due(1)
-	if !w.leavesOut(id) {
+	if !w.leavesOut(id, "node1") {
 		t.Error("a domain is looked at while its job is in hand")
 	}
-	w.busy(id, "node1", false)
+	w.busy(id, false)
 	due(1)
-	if w.leavesOut(id) {
+	if w.leavesOut(id, "node1") {
 		t.Error("a domain is not looked at although its job has ended")
 	}
-	w.busy(id, "node1", true)
-	w.busy(id, "node1", false)
+	w.busy(id, true)
+	w.busy(id, false)
 	due(0)
+	// A migration: the check that was skipped on the other node is made there.
+	to := w.open("node2")
+	w.busy(id, true)
+	w.leavesOut(id, "node2")
+	w.busy(id, false)
+	due(0)
+	if len(to.events) != 1 {
+		t.Errorf("%d looks are due on the other node; want 1", len(to.events))
+	}
 }

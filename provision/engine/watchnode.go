@@ -80,20 +80,22 @@ func (e *Engine) keepState(ctx context.Context, node string, id seedbed.Instance
 func (e *Engine) compare(ctx context.Context, node string, id seedbed.InstanceID) error {
 	for before := int64(-1); ; {
 		inst, err := e.store.Instance(ctx, id)
-		if err != nil || inst.Node != node || inst.Revision == before {
+		if err != nil || inst.Revision == before || e.domains.leavesOut(id, node) || inst.Node != node { // it may be on its way to here
 			return err
 		}
 		before = inst.Revision
-		if e.domains.leavesOut(id) {
-			return nil
-		}
 		info, err := effects.DomainState.Ask(ctx, e.fleet.Of(node), effects.DomainRef{ID: id})
 		if err != nil {
 			return err
 		}
 		from, to := turn(info.State)
-		if inst.State != from || e.domains.leavesOut(id) {
+		if inst.State != from || e.domains.leavesOut(id, node) {
 			return nil
+		}
+		if to == seedbed.InstanceStopped && inst.System.Restart == seedbed.RestartAlways {
+			if rebooted, err := e.rebooted(ctx, node); rebooted || err != nil {
+				return err
+			}
 		}
 		changed, err := e.store.SetInstanceState(ctx, inst, to)
 		if changed {
@@ -103,6 +105,18 @@ func (e *Engine) compare(ctx context.Context, node string, id seedbed.InstanceID
 			return err
 		}
 	}
+}
+
+// rebooted reports whether a node has rebooted, and its instances were not started again yet. What ran there is still recorded as
+// running, which is how it is found.
+func (e *Engine) rebooted(ctx context.Context, node string) (bool, error) {
+	for _, n := range e.fleet.Nodes() {
+		if n.Name == node && n.Fencing.Boot != "" {
+			report, err := effects.Report.Ask(ctx, e.fleet.Of(node), effects.None{})
+			return err == nil && report.Boot != "" && report.Boot != n.Fencing.Boot, err
+		}
+	}
+	return false, nil
 }
 
 // resync checks every domain of the node.
@@ -125,7 +139,7 @@ func (e *Engine) resync(ctx context.Context, node string) error {
 		}
 	}
 	for _, info := range inventory.Domains {
-		if from, _ := turn(info.State); e.domains.leavesOut(info.ID) || from != recorded[info.ID] {
+		if from, _ := turn(info.State); e.domains.leavesOut(info.ID, node) || from != recorded[info.ID] {
 			continue
 		}
 		if err := e.keepState(ctx, node, info.ID); err != nil {

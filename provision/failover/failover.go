@@ -1,4 +1,5 @@
-// Package failover finds nodes that are lost, and requests the jobs that fence them. It admits nodes that are back after a fence.
+// Package failover finds nodes that are lost, and requests the jobs that fence them. It admits nodes that are back after a fence, and has
+// the instances of a node that rebooted started again.
 package failover
 
 import (
@@ -24,6 +25,11 @@ type Store interface {
 	Leaving(ctx context.Context, node string) error
 	// Readmit records that a node which was fenced is back. left are the instances whose domains are left there.
 	Readmit(ctx context.Context, name string, incarnation int64, left []seedbed.InstanceID) error
+	// Interrupted returns the instances of a node that run as far as is known, and are to be started again if they were not stopped. It
+	// returns ErrInUse while a job fences the node.
+	Interrupted(ctx context.Context, node string) ([]seedbed.Instance, error)
+	// NoteBoot records the boot of a node since which its instances were started again.
+	NoteBoot(ctx context.Context, name, boot string) error
 }
 
 // Workers gives access to the workers of the nodes.
@@ -42,7 +48,9 @@ type Config struct {
 	Share int
 	// Every is the time between two looks. Default 2 s.
 	Every time.Duration
-	Log   *slog.Logger
+	// Submit requests that an instance is started.
+	Submit func(ctx context.Context, req seedbed.Request) (seedbed.Receipt, error)
+	Log    *slog.Logger
 }
 
 // answering is how long after its last answer a node counts as one that answers. Workers are asked more often.
@@ -84,7 +92,8 @@ func (w *Watch) Run(ctx context.Context) error {
 	return nil
 }
 
-// Look requests the fence of each node that is lost at now, and admits each that is back.
+// Look requests the fence of each node that is lost at now, admits each that is back, and has the instances started again that ran on a
+// node which only rebooted.
 func (w *Watch) Look(ctx context.Context, now time.Time) error {
 	if gap := now.Sub(w.last); gap > answering || gap < 0 {
 		w.since = now
@@ -104,6 +113,10 @@ func (w *Watch) Look(ctx context.Context, now time.Time) error {
 		case answers(n, now) && n.Seen.After(n.Fencing.Fenced) && (!n.Fencing.Fenced.IsZero() || n.Report.Incarnation != n.Fencing.Incarnation):
 			if err := w.admit(ctx, n); err != nil {
 				problems = append(problems, fmt.Errorf("admit node %s again: %w", n.Name, err))
+			}
+		case answers(n, now) && n.Fencing.Fenced.IsZero() && n.Report.Boot != "" && n.Report.Boot != n.Fencing.Boot:
+			if err := w.restart(ctx, n); err != nil && !errors.Is(err, seedbed.ErrInUse) {
+				problems = append(problems, fmt.Errorf("start the instances of node %s again: %w", n.Name, err))
 			}
 		}
 	}

@@ -174,7 +174,7 @@ func (t *task) recoverInstances(ctx context.Context) error {
 // lostPlan takes an instance from a node that was fenced. Nothing can be asked of that node, so the domain is made again.
 func (t *task) lostPlan(publish engine.Stage, spec seedbed.MigrateSpec) engine.Plan {
 	there := func(do func(context.Context) error) func(context.Context) error { return t.at(spec.To, do) }
-	stages := []engine.Stage{publish, {Name: "define", Run: there(t.defineDomain), Undo: there(t.undefineDomain), Made: t.madeDomain},
+	stages := []engine.Stage{publish, {Name: "define", Run: there(t.defineDomain), Undo: there(t.undefineDomain), Made: t.madeAt(spec.To)},
 		{Name: "move", Run: t.moveThere, Undo: t.moveLost}}
 	if spec.Was != seedbed.InstanceStopped {
 		stages = append(stages, engine.Stage{Name: "start", Run: there(t.startThere), Undo: there(t.destroyDomain),

@@ -17,7 +17,7 @@ func (t *task) migratePlan() engine.Plan {
 	spec, _ := t.migrating() // a spec that cannot be parsed fails the first stage
 	there := func(do func(context.Context) error) func(context.Context) error { return t.at(spec.To, do) }
 	publish := engine.Stage{Name: "publish", Run: t.arrive, Undo: there(t.retract)}
-	define := engine.Stage{Name: "define", Run: t.copyThere, Undo: there(t.undefineDomain), Made: t.madeDomain}
+	define := engine.Stage{Name: "define", Run: t.copyThere, Undo: there(t.undefineDomain), Made: t.madeAt(spec.To)}
 	if spec.Lost {
 		return t.lostPlan(publish, spec)
 	}
@@ -63,7 +63,14 @@ func (t *task) at(node string, do func(context.Context) error) func(context.Cont
 		was := t.place
 		t.place = node
 		defer func() { t.place = was }()
-		return do(ctx)
+		return engine.On(node, do(ctx))
+	}
+}
+
+// madeAt returns the domain that the job makes on a node.
+func (t *task) madeAt(node string) func(context.Context) []seedbed.Orphan {
+	return func(context.Context) []seedbed.Orphan {
+		return []seedbed.Orphan{{Kind: seedbed.OrphanDomain, Node: node, Name: t.domainName()}}
 	}
 }
 

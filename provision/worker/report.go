@@ -46,7 +46,7 @@ func (s *Server) report(ctx context.Context) (seedbed.NodeReport, error) {
 	if err != nil {
 		return r, err
 	}
-	r.PrivilegedScripts, r.Migration, r.Incarnation = s.privileged, s.migration, s.incarnation.admitted()
+	r.PrivilegedScripts, r.Migration, r.Incarnation, r.Boot = s.privileged, s.migration, s.incarnation.admitted(), s.boot
 	if s.address != nil {
 		r.Address, r.AddressMTU, err = s.address()
 		if s.addressless.due(err, time.Now()) {

@@ -51,6 +51,8 @@ type Config struct {
 	Fences Fences
 	// Incarnation is that of the node; nil for the first, which is not kept.
 	Incarnation *Incarnation
+	// Boot is another text each time the host is started. It is reported.
+	Boot string
 	// Frozen is the directory that records which guests are frozen. Empty records none: they stay frozen if the worker is killed.
 	Frozen string
 	// Checks are added to those of the drivers; nil adds none.
@@ -84,6 +86,7 @@ type Server struct {
 	log         *slog.Logger
 	fences      Fences
 	incarnation *Incarnation
+	boot        string
 	fence       *fence
 	table       effects.Handlers
 	keepalive   time.Duration
@@ -120,7 +123,7 @@ func New(c Config) *Server {
 		consoles: newConsoles(c.Hypervisor), screens: newScreens(c.Hypervisor), pictures: make(chan struct{}, maxPictures),
 		backups: c.Backups, fence: newFence(time.Now), keepalive: cmp.Or(c.Keepalive, effects.Keepalive), grace: cmp.Or(c.Grace, lateGrace),
 	}
-	s.fences, s.incarnation = c.Fences, cmp.Or(c.Incarnation, &Incarnation{now: time.Now})
+	s.fences, s.incarnation, s.boot = c.Fences, cmp.Or(c.Incarnation, &Incarnation{now: time.Now}), c.Boot
 	s.freezes = newFreezes(c.Hypervisor, c.Frozen, c.Log)
 	s.table = s.effects()
 	return s

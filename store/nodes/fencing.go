@@ -17,6 +17,7 @@ import (
 type fencing struct {
 	seedbed.Fencing
 	Sealed []byte `json:"sealed,omitempty"`
+	Boot   string `json:"boot,omitempty"`
 }
 
 // toFencing scans the fencing of a node.
@@ -29,7 +30,7 @@ func (c toFencing) Scan(src any) error {
 		return err
 	}
 	*c.f = kept.Fencing
-	c.f.Sealed = kept.Sealed
+	c.f.Sealed, c.f.Boot = kept.Sealed, kept.Boot
 	return nil
 }
 
@@ -43,11 +44,26 @@ func ChangeFencing(ctx context.Context, tx *sqldb.Tx, name string, change func(*
 	if err := change(&next); err != nil {
 		return was, err
 	}
-	text, err := json.Marshal(fencing{next, next.Sealed})
+	text, err := json.Marshal(fencing{next, next.Sealed, next.Boot})
 	if err != nil {
 		return was, err
 	}
 	return was, sqldb.Exec(ctx, tx, `UPDATE node SET fencing = $1 WHERE name = $2`, string(text), name)
+}
+
+// NoteBoot records the boot of a node since which its instances were started again.
+func (s *Store) NoteBoot(ctx context.Context, name, boot string) error {
+	defer s.Changed()
+	return s.db.Update(ctx, "note the boot of a node", func(tx *sqldb.Tx) error {
+		_, err := ChangeFencing(ctx, tx, name, func(f *seedbed.Fencing) error {
+			if f.Boot == boot {
+				return sqldb.ErrUnchanged
+			}
+			f.Boot = boot
+			return nil
+		})
+		return err
+	})
 }
 
 // setAgent records the agent that fences a node, with its options and sealed secrets, if they differ, and reports whether they did. Nothing

@@ -45,6 +45,11 @@ const (
 	DoNICRemove = "nic-remove" // take a NIC from it
 	DoNICSet    = "nic-set"    // take a NIC to another network
 
+	DoResize = "resize" // give it a larger disk, or other vCPUs or memory
+	DoSet    = "set"    // change its hardware
+	DoRename = "rename" // give it another name
+	DoClone  = "clone"  // make another instance with copies of its disks
+
 	DoSnapshot        = "snapshot"         // take a snapshot of its volumes
 	DoSnapshotRemove  = "snapshot-remove"  // remove a snapshot
 	DoSnapshotRestore = "snapshot-restore" // bring its volumes back to a snapshot
@@ -68,13 +73,19 @@ const (
 // Actions returns all actions.
 func Actions() []string {
 	return append([]string{DoCreate, DoRemove, DoRebuild, DoStart, DoStop, DoReboot, DoMigrate, DoPlan, DoNICAdd, DoNICRemove, DoNICSet,
-		DoSnapshot, DoSnapshotRemove, DoSnapshotRestore, DoBackup,
+		DoResize, DoSet, DoRename, DoClone, DoSnapshot, DoSnapshotRemove, DoSnapshotRestore, DoBackup,
 		DoVolumeAdd, DoVolumeRemove, DoVolumeResize, DoVolumeSet, DoVolumeAttach, DoVolumeDetach}, JoblessActions()...)
 }
 
 // NICActions maps the actions on NICs of instances to the kinds of their jobs.
 func NICActions() map[string]JobKind {
 	return map[string]JobKind{DoNICAdd: JobNICAdd, DoNICRemove: JobNICRemove, DoNICSet: JobNICSet}
+}
+
+// ChangeActions maps the actions that change an instance, or copy it, to the kinds of their jobs. Their params are what the API's request
+// has.
+func ChangeActions() map[string]JobKind {
+	return map[string]JobKind{DoResize: JobResize, DoSet: JobSet, DoRename: JobRename, DoClone: JobClone}
 }
 
 // SnapshotActions maps the actions on snapshots of instances to the kinds of their jobs.

@@ -167,6 +167,9 @@ func TestNICActions(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		`{"action":"nic-add","name":"web1","nics":[{"network":"lab"}]}`:             "",
+		`{"action":"resize","name":"web1","params":{"vcpus":2}}`:                    "",
+		`{"action":"clone","name":"web1","node":"hv1","params":{"name":"web2"}}`:    "",
+		`{"action":"rename","name":"web1","node":"hv1","params":{"name":"web2"}}`:   "node also for migrate",
 		`{"action":"nic-set","name":"web1","nic":1,"nics":[{"network":"lab"}]}`:     "",
 		`{"action":"nic-remove","name":"web1","nic":1}`:                             "",
 		`{"action":"nic-remove","name":"web1","nic":1,"instance":"web2"}`:           "cannot be set with nic-remove",

@@ -51,7 +51,7 @@ func (r *Server) DryRun(ctx context.Context, h seedbed.Hook, s seedbed.SampleDel
 			t.Network, t.Problem = nil, err.Error()
 		}
 	case makes(req.Action), req.Action == seedbed.DoMigrate, ofNIC(req.Action), ofVolume(req.Action),
-		seedbed.SnapshotActions()[req.Action] != "":
+		seedbed.SnapshotActions()[req.Action] != "", seedbed.ChangeActions()[req.Action] != "":
 		plan, err := r.Intake.Plan(ctx, req.Request)
 		if err != nil {
 			return t, err

@@ -109,10 +109,10 @@ func (p payload) request() (asked, error) {
 	case makes(p.Action) && p.Profile == "" && p.Image == "" && p.Params["cdrom"] == nil: // which comes with a blank disk
 		return asked{}, invalid("profile is missing: expected a profile or an image")
 	case !makes(p.Action) && (p.Hold != nil || p.Protected != nil || p.Image+network+p.Expires+p.AtExpiry != "" ||
-		p.Node != "" && p.Action != seedbed.DoMigrate || p.NICs != nil && !ofNIC(p.Action) || p.Groups != nil):
+		p.Node != "" && p.Action != seedbed.DoMigrate && p.Action != seedbed.DoClone || p.NICs != nil && !ofNIC(p.Action) || p.Groups != nil):
 		return asked{}, invalid("hold, protected, expires, at_expiry, node, image, network, nics and security_groups are for create and plan, "+
-			"node also for %s, and nics also for %s and %s: they cannot be set with %s", seedbed.DoMigrate, seedbed.DoNICAdd, seedbed.DoNICSet,
-			seedbed.Clip(p.Action))
+			"node also for %s and %s, and nics also for %s and %s: they cannot be set with %s", seedbed.DoMigrate, seedbed.DoClone,
+			seedbed.DoNICAdd, seedbed.DoNICSet, seedbed.Clip(p.Action))
 	}
 	options, err := p.options()
 	if err != nil {

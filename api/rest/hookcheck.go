@@ -27,6 +27,8 @@ var needed = map[string][]seedbed.Action{
 	seedbed.DoStart: {seedbed.ActionInstancePower}, seedbed.DoStop: {seedbed.ActionInstancePower},
 	seedbed.DoReboot: {seedbed.ActionInstancePower}, seedbed.DoMigrate: {seedbed.ActionInstanceMigrate},
 	seedbed.DoNICAdd: {seedbed.ActionNICManage}, seedbed.DoNICRemove: {seedbed.ActionNICManage}, seedbed.DoNICSet: {seedbed.ActionNICManage},
+	seedbed.DoResize: {seedbed.ActionInstanceResize}, seedbed.DoSet: {seedbed.ActionInstanceChange, seedbed.ActionInstanceResize},
+	seedbed.DoRename: {seedbed.ActionInstanceResize}, seedbed.DoClone: {seedbed.ActionInstanceCreate},
 	seedbed.DoSnapshot: {seedbed.ActionSnapshotCreate}, seedbed.DoSnapshotRemove: {seedbed.ActionSnapshotRemove},
 	seedbed.DoSnapshotRestore: {seedbed.ActionSnapshotRestore}, seedbed.DoBackup: {seedbed.ActionBackupCreate},
 	seedbed.DoVolumeAdd: {seedbed.ActionDiskManage}, seedbed.DoVolumeRemove: {seedbed.ActionDiskManage},

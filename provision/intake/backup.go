@@ -128,18 +128,18 @@ func (in *Intake) RestoreBackup(
 	if err != nil {
 		return receipt, fmt.Errorf("encode the restore of %s: %w", req.Name, err)
 	}
-	return in.acceptRestored(ctx, r, seedbed.JobBackupRestore, spec, o)
+	return in.acceptRestored(ctx, r, seedbed.JobBackupRestore, spec, o, nil)
 }
 
 // acceptRestored accepts a job that makes an instance of disks that exist. It chooses the node.
 func (in *Intake) acceptRestored(
-	ctx context.Context, r restored, kind seedbed.JobKind, spec []byte, o seedbed.JobOptions,
+	ctx context.Context, r restored, kind seedbed.JobKind, spec []byte, o seedbed.JobOptions, delivery *seedbed.Delivery,
 ) (receipt seedbed.Receipt, err error) {
 	reservation, err := in.placer.Choose(ctx, r.demand)
 	if err != nil {
 		return receipt, unplaced(ctx, err)
 	}
-	defer func() { reservation.Settle(err == nil) }()
+	defer func() { reservation.Settle(err == nil && !receipt.Duplicate) }()
 	warnings, err := in.room(ctx, reservation.Node, r.demand.Sizes, true)
 	if err != nil {
 		return receipt, err
@@ -148,7 +148,8 @@ func (in *Intake) acceptRestored(
 	for draw := 1; ; draw++ {
 		job := jobOn(r.inst, kind, o)
 		job.Spec = spec
-		receipt, err = in.acceptNew(ctx, seedbed.Acceptance{Job: job, Instance: &r.inst, Warnings: append(r.notes, warnings...)})
+		receipt, err = in.acceptNew(ctx, seedbed.Acceptance{Job: job, Delivery: delivery, Instance: &r.inst,
+			Warnings: append(r.notes, warnings...)})
 		if !errors.Is(err, seedbed.ErrExists) || draw == macDraws || len(r.drawn) == 0 {
 			return receipt, err
 		}

@@ -45,6 +45,12 @@ func (in *Intake) isoNamed(ctx context.Context, project, name string) (image see
 func (in *Intake) Set(ctx context.Context, name seedbed.InstanceName, change seedbed.HardwareChange, o seedbed.JobOptions) (
 	seedbed.Receipt, error,
 ) {
+	return in.set(ctx, name, change, o, nil)
+}
+
+// set is Set for a request that a delivery may have carried.
+func (in *Intake) set(ctx context.Context, name seedbed.InstanceName, change seedbed.HardwareChange, o seedbed.JobOptions,
+	delivery *seedbed.Delivery) (seedbed.Receipt, error) {
 	inst, change, err := in.changed(ctx, name, change)
 	if err != nil {
 		return seedbed.Receipt{}, err
@@ -53,7 +59,7 @@ func (in *Intake) Set(ctx context.Context, name seedbed.InstanceName, change see
 	if job.Spec, err = json.Marshal(seedbed.HardwareJob{Set: change}); err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the change of %s: %w", inst.Name, err)
 	}
-	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Delivery: delivery})
 }
 
 // changed returns the instance that is to change, and the change with the qualified name of its image.
@@ -160,6 +166,13 @@ func (in *Intake) PlanSet(ctx context.Context, name seedbed.InstanceName, change
 // instance that does not exist, ErrInvalid for an unusable name or the one that it has, ErrExists if another instance has it, ErrConflict
 // for an instance that is not stopped, and otherwise those of Flatten.
 func (in *Intake) Rename(ctx context.Context, name seedbed.InstanceName, to string, o seedbed.JobOptions) (seedbed.Receipt, error) {
+	return in.rename(ctx, name, to, o, nil)
+}
+
+// rename is Rename for a request that a delivery may have carried.
+func (in *Intake) rename(ctx context.Context, name seedbed.InstanceName, to string, o seedbed.JobOptions, delivery *seedbed.Delivery) (
+	seedbed.Receipt, error,
+) {
 	if err := name.Check(); err != nil {
 		return seedbed.Receipt{}, err
 	}
@@ -171,7 +184,7 @@ func (in *Intake) Rename(ctx context.Context, name seedbed.InstanceName, to stri
 	if job.Spec, err = json.Marshal(seedbed.RenameJob{To: to}); err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the name of %s: %w", inst.Name, err)
 	}
-	return in.store.Accept(ctx, seedbed.Acceptance{Job: job})
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Delivery: delivery})
 }
 
 // PlanRename returns what Rename would make of the instance, and why it would not be accepted. It writes nothing.

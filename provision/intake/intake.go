@@ -76,7 +76,7 @@ func New(store Store, serving Serving, stages func(*seedbed.Job) []string) *Inta
 const macDraws = 4
 
 // Submit accepts a request to create, remove, rebuild, migrate, start, stop or reboot an instance, to add, remove or change a NIC of it,
-// to take, remove or restore a snapshot of it, or to make, remove or change a volume (changeVolume). delivery
+// to resize, change, rename or clone it (changeJob), to take, remove or restore a snapshot of it, or to make, remove or change a volume (changeVolume). delivery
 // is the webhook that carried the request, or nil. The job is durable once Submit returns without
 // error. A repeated delivery returns its first receipt, even if the request could no longer be
 // accepted. Errors: seedbed.ErrInvalid for a wrong name, profile or parameter, ErrExists with the
@@ -117,7 +117,7 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 			"action %s has no network and no nics: %s, %s and %s change those of an instance",
 			seedbed.Clip(req.Action), seedbed.DoNICAdd, seedbed.DoNICSet, seedbed.DoNICRemove)
 	}
-	if req.Node != "" && req.Action != seedbed.DoCreate && req.Action != seedbed.DoMigrate {
+	if req.Node != "" && req.Action != seedbed.DoCreate && req.Action != seedbed.DoMigrate && req.Action != seedbed.DoClone {
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid, "action %s has no param node: only %s takes an instance to another one",
 			seedbed.Clip(req.Action), seedbed.DoMigrate)
 	}
@@ -129,6 +129,9 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 	}
 	if _, ok := seedbed.SnapshotActions()[req.Action]; ok {
 		return in.snapshotJob(ctx, req, delivery)
+	}
+	if _, ok := seedbed.ChangeActions()[req.Action]; ok {
+		return in.changeJob(ctx, req, delivery)
 	}
 	switch req.Action {
 	case "create":
@@ -149,8 +152,8 @@ func (in *Intake) submit(ctx context.Context, req seedbed.Request, delivery *see
 		return in.backUp(ctx, req, delivery)
 	}
 	return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInvalid,
-		"action %q is unknown: expected create, remove, rebuild, start, stop, reboot, migrate, nic-add, nic-remove, nic-set, snapshot, "+
-			"snapshot-remove, snapshot-restore, backup or an action on a volume", seedbed.Clip(req.Action))
+		"action %q is unknown: expected create, remove, rebuild, start, stop, reboot, migrate, nic-add, nic-remove, nic-set, resize, set, "+
+			"rename, clone, snapshot, snapshot-remove, snapshot-restore, backup or an action on a volume", seedbed.Clip(req.Action))
 }
 
 func (in *Intake) create(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (receipt seedbed.Receipt, err error) {

@@ -32,6 +32,9 @@ func (in *Intake) Plan(ctx context.Context, req seedbed.Request) (seedbed.Plan, 
 	if _, ok := seedbed.SnapshotActions()[req.Action]; ok {
 		return in.planSnapshot(ctx, req)
 	}
+	if _, ok := seedbed.ChangeActions()[req.Action]; ok {
+		return in.planChange(ctx, req)
+	}
 	if _, ok := seedbed.VolumeActions()[req.Action]; ok {
 		return in.planVolume(ctx, req)
 	}

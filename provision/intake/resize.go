@@ -18,6 +18,12 @@ import (
 // does not allow it, and otherwise those of Flatten.
 func (in *Intake) Resize(ctx context.Context, name seedbed.InstanceName, req seedbed.ResizeRequest,
 	o seedbed.JobOptions) (seedbed.Receipt, error) {
+	return in.resize(ctx, name, req, o, nil)
+}
+
+// resize is Resize for a request that a delivery may have carried.
+func (in *Intake) resize(ctx context.Context, name seedbed.InstanceName, req seedbed.ResizeRequest, o seedbed.JobOptions,
+	delivery *seedbed.Delivery) (seedbed.Receipt, error) {
 	inst, spec, err := in.resized(ctx, name, req)
 	if err != nil {
 		return seedbed.Receipt{}, err
@@ -30,7 +36,7 @@ func (in *Intake) Resize(ctx context.Context, name seedbed.InstanceName, req see
 	if job.Spec, err = json.Marshal(spec); err != nil {
 		return seedbed.Receipt{}, fmt.Errorf("encode the resize of %s: %w", inst.Name, err)
 	}
-	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Warnings: warnings})
+	return in.store.Accept(ctx, seedbed.Acceptance{Job: job, Delivery: delivery, Warnings: warnings})
 }
 
 func (in *Intake) resized(ctx context.Context, name seedbed.InstanceName,

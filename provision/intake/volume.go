@@ -179,6 +179,13 @@ func (in *Intake) Clone(
 	if o, err = in.resolve(ctx, name.Project, o); err != nil {
 		return receipt, err
 	}
+	return in.clone(ctx, name, req, o, nil)
+}
+
+// clone is Clone for a request that a delivery may have carried.
+func (in *Intake) clone(
+	ctx context.Context, name seedbed.InstanceName, req seedbed.CloneRequest, o seedbed.JobOptions, delivery *seedbed.Delivery,
+) (receipt seedbed.Receipt, err error) {
 	r, spec, err := in.cloned(ctx, name, req)
 	if err != nil {
 		return receipt, err
@@ -187,7 +194,7 @@ func (in *Intake) Clone(
 	if err != nil {
 		return receipt, fmt.Errorf("encode the clone of %s: %w", name.Name, err)
 	}
-	return in.acceptRestored(ctx, r, seedbed.JobClone, input, o)
+	return in.acceptRestored(ctx, r, seedbed.JobClone, input, o, delivery)
 }
 
 // PlanClone returns what Clone would make, and why it would not be accepted. It writes nothing.

@@ -27,7 +27,7 @@ func LockQuota(ctx context.Context, b *groupcommit.Batch, name string) error {
 
 // QuotaOf returns the hook whose quota an acceptance counts against, or the empty string.
 func QuotaOf(a seedbed.Acceptance) string {
-	if a.Job.Kind != seedbed.JobCreate || a.Delivery == nil || a.Delivery.Quota == (seedbed.Quota{}) {
+	if a.Job.Kind != seedbed.JobCreate && a.Job.Kind != seedbed.JobClone || a.Delivery == nil || a.Delivery.Quota == (seedbed.Quota{}) {
 		return ""
 	}
 	return a.Delivery.Hook
@@ -57,7 +57,7 @@ func HoldQuota(ctx context.Context, b *groupcommit.Batch, a seedbed.Acceptance) 
 	if q.Creates > 0 {
 		// The current delivery has no job yet.
 		n, err := sqldb.Value[int](b.QueryRowContext(ctx,
-			`SELECT COUNT(*) FROM delivery JOIN job ON job.id = delivery.job AND job.kind = 'create'
+			`SELECT COUNT(*) FROM delivery JOIN job ON job.id = delivery.job AND job.kind IN ('create', 'clone')
 			WHERE delivery.hook = $1 AND delivery.received > $2`, hook, sqldb.Now().Add(-time.Hour).UnixMicro()))
 		if err != nil {
 			return err

@@ -1,0 +1,102 @@
+package intake
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"seedbed"
+)
+
+// renameParams are the params of a rename.
+type renameParams struct {
+	// Name is the new name.
+	Name string `json:"name"`
+}
+
+// paramsOf decodes the params of a request to change an instance, which are those of the API's request. It returns ErrInvalid for others.
+func paramsOf[T any](req seedbed.Request) (v T, err error) {
+	text, err := json.Marshal(req.Params)
+	if err != nil {
+		return v, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil {
+		return v, seedbed.Errorf(seedbed.ErrInvalid, "the params of %s are wrong: %s", req.Action, seedbed.Clip(err.Error()))
+	}
+	return v, nil
+}
+
+// cloneParams returns what a request asks for that clones an instance. The node is not among the params.
+func cloneParams(req seedbed.Request) (c seedbed.CloneRequest, err error) {
+	if c, err = paramsOf[seedbed.CloneRequest](req); err != nil {
+		return c, err
+	}
+	if c.Node != "" {
+		return c, seedbed.Errorf(seedbed.ErrInvalid, "the params of clone have no node: it is a member of its own")
+	}
+	c.Node = req.Node
+	return c, nil
+}
+
+// changeJob accepts a request to resize, change, rename or clone an instance.
+func (in *Intake) changeJob(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (none seedbed.Receipt, err error) {
+	name := seedbed.Named(req.Project, req.Name)
+	switch req.Action {
+	case seedbed.DoResize:
+		p, err := paramsOf[seedbed.ResizeRequest](req)
+		if err != nil {
+			return none, err
+		}
+		return in.resize(ctx, name, p, req.JobOptions, delivery)
+	case seedbed.DoSet:
+		p, err := paramsOf[seedbed.HardwareChange](req)
+		if err != nil {
+			return none, err
+		}
+		return in.set(ctx, name, p, req.JobOptions, delivery)
+	case seedbed.DoRename:
+		p, err := paramsOf[renameParams](req)
+		if err != nil {
+			return none, err
+		}
+		return in.rename(ctx, name, p.Name, req.JobOptions, delivery)
+	}
+	p, err := cloneParams(req)
+	if err != nil {
+		return none, err
+	}
+	return in.clone(ctx, name, p, req.JobOptions, delivery)
+}
+
+// planChange returns the plan of a request that changeJob accepts. It writes nothing.
+func (in *Intake) planChange(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
+	name := seedbed.Named(req.Project, req.Name)
+	var err error
+	switch req.Action {
+	case seedbed.DoResize:
+		var p seedbed.ResizeRequest
+		if p, err = paramsOf[seedbed.ResizeRequest](req); err == nil {
+			return in.PlanResize(ctx, name, p)
+		}
+	case seedbed.DoSet:
+		var p seedbed.HardwareChange
+		if p, err = paramsOf[seedbed.HardwareChange](req); err == nil {
+			return in.PlanSet(ctx, name, p)
+		}
+	case seedbed.DoRename:
+		var p renameParams
+		if p, err = paramsOf[renameParams](req); err == nil {
+			return in.PlanRename(ctx, name, p.Name)
+		}
+	default:
+		var p seedbed.CloneRequest
+		if p, err = cloneParams(req); err == nil {
+			return in.PlanClone(ctx, name, p)
+		}
+	}
+	plan := seedbed.Plan{Project: req.Project, Name: req.Name, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{},
+		Stages: in.stages(&seedbed.Job{Kind: seedbed.ChangeActions()[req.Action]})}
+	return plan, note(&plan, err)
+}

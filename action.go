@@ -214,7 +214,7 @@ var actions = []ActionInfo{
 	{ActionAuditRead, RoleAdmin, false, "read the audit log"},
 
 	{ActionInstallationRead, RoleViewer, true, "see the checks of the installation, and its certificates"},
-	{ActionMaintenanceSwitch, RoleOperator, true, "ask for the maintenance mode of PVC's API, which changes nothing"},
+	{ActionMaintenanceSwitch, RoleAdmin, true, "switch the maintenance mode of PVC's API, in which no lost node is fenced by itself"},
 	{ActionCleanupRun, RoleAdmin, true, "run the cleanup"},
 	{ActionSessionManage, RoleAdmin, true, "see and end the sessions of all people"},
 	{ActionProjectManage, RoleAdmin, true, "make, change and remove projects, and set their quotas"},

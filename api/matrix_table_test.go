@@ -236,7 +236,7 @@ var routeAccess = map[string]access{
 	"POST /auth/login":                                      {400, 400, 400, 400, ""},
 	"POST /auth/logout":                                     {200, 200, 200, 200, ""},
 	"GET /status":                                           {401, 200, 200, 200, ""},
-	"POST /status":                                          {401, 403, 400, 400, ""},
+	"POST /status":                                          {401, 403, 403, 400, ""},
 	"GET /status/primary_node":                              {200, 200, 200, 200, ""},
 	"GET /vm":                                               {401, 200, 200, 200, ""},
 	"GET /vm/:vm":                                           {401, 200, 200, 200, ""},

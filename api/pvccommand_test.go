@@ -18,7 +18,7 @@ func TestPVCCommandsOfVM(t *testing.T) {
 	s := start(t)
 	s.stored(t)
 	// Other commands make the same requests.
-	refusedByRoute := map[string]bool{"PUT /vm/{vm}": true, "POST /vm/{vm}/state": true, "POST /vm/{vm}/meta": true}
+	refusedByRoute := map[string]bool{"PUT /vm/{vm}": true, "POST /vm/{vm}/state": true}
 	row := regexp.MustCompile("(?m)^\\| (.+) \\| `([A-Z]+) (/[^`]*)` \\| (works|differs|refused)(.*) \\|$")
 	rows := row.FindAllStringSubmatch(string(text), -1)
 	if len(rows) < 25 {

@@ -111,9 +111,26 @@ func TestPVCVM(t *testing.T) {
 			`{"name":"web1","node_limit":[],"node_selector":"none","node_autostart":false,"migration_method":"none","migration_max_downtime":300}`,
 		},
 		{
-			"POST", "/vm/web1/meta", "limit=hv2", 400,
-			msg(`ERROR: limit of VM 'web1' cannot be changed: a VM keeps what its profile gave it. "seedbed vm set" changes other settings.`),
+			"POST", "/vm/web1/meta", "profile=big", 400, msg(`ERROR: profile of VM 'web1' cannot be changed: it is what the VM was made from. ` +
+				`"seedbed vm rebuild" gives it the disks of another one.`),
 		},
+		{"POST", "/vm/web1/meta", "limit=hv9", 400, msg("ERROR: Specified node 'hv9' is invalid.")},
+		{"POST", "/vm/web1/meta", "selector=luck", 400, lacks("selector", "A valid selector must be specified")},
+		{"POST", "/vm/web1/meta", "migration_max_downtime=-1", 400,
+			msg("ERROR: migration_max_downtime is -1: expected 0 to 86400000 milliseconds.")},
+		{"POST", "/vm/web1/meta", "limit=host1&selector=vms&migration_method=shutdown&migration_max_downtime=500", 200,
+			msg("Successfully modified PVC metadata of VM 'web1'.")},
+		{
+			"GET", "/vm/web1/meta", "", 200,
+			`{"name":"web1","node_limit":["host1"],"node_selector":"vms","node_autostart":false,"migration_method":"shutdown",` +
+				`"migration_max_downtime":500}`,
+		},
+		{"POST", "/vm/web1/meta", "limit=&selector=none&migration_method=none&migration_max_downtime=300", 200,
+			msg("Successfully modified PVC metadata of VM 'web1'.")},
+		{"POST", "/status", "state=maybe", 400, lacks("state", "A valid state must be specified.")},
+		{"POST", "/status", "state=true", 200, msg("Successfully set cluster in maintenance mode")},
+		{"POST", "/status", "state=true", 200, msg("Cluster is already in maintenance mode")},
+		{"POST", "/status", "state=false", 200, msg("Successfully set cluster in normal mode")},
 		{"POST", "/vm/web1/tags", "action=add&tag=spare", 200, msg("Successfully added tag 'spare' to VM 'web1'.")},
 		{"POST", "/vm/web1/tags", "action=add&tag=tier", 200, msg("Successfully added tag 'tier' to VM 'web1'.")},
 		{"POST", "/vm/web1/tags", "action=remove&tag=spare&protected=False", 200, msg("Successfully removed tag 'spare' from VM 'web1'.")},

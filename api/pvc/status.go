@@ -2,6 +2,7 @@ package pvc
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -92,9 +93,13 @@ func (r *router) status(ctx context.Context, c *fiber.Ctx, _ *fields) error {
 		return err
 	}
 	health := r.clusterHealth(ctx)
+	maintained, err := r.Store.Maintained(ctx)
+	if err != nil {
+		return err
+	}
 	s := clusterStatus{
 		Name: r.Node, Health: health, NodeHealth: map[string]nodeHealth{},
-		Maintenance: "false", Primary: r.Node, Version: r.Version, Nodes: map[string]int{"total": len(nodes)},
+		Maintenance: strconv.FormatBool(maintained), Primary: r.Node, Version: r.Version, Nodes: map[string]int{"total": len(nodes)},
 		VMs: map[string]int{"total": census.Total().Count}, Networks: census.Networks,
 		Volumes: census.Volumes, OSDs: map[string]int{"total": 0}, Pools: len(pools),
 		Detail: map[string][]any{"node": {}, "vm": {}, "osd": {}, "faults": {}},
@@ -165,19 +170,28 @@ func (r *router) clusterHealth(ctx context.Context) clusterHealth {
 	return h
 }
 
-// setMaintenance accepts only the current state, because Seedbed has no maintenance mode of the
-// cluster.
-func (r *router) setMaintenance(_ context.Context, c *fiber.Ctx, f *fields) error {
-	state := strings.ToLower(f.must("state", "A cluster state must be specified."))
+// setMaintenance switches the maintenance mode: while it is on, no lost node is fenced by itself, as in PVC.
+func (r *router) setMaintenance(ctx context.Context, c *fiber.Ctx, f *fields) error {
+	const choice = "A valid state must be specified."
+	state := strings.ToLower(f.must("state", choice))
 	switch {
 	case f.err != nil:
 		return f.err
 	case state != "true" && state != "false":
-		return refused(fiber.StatusBadRequest, "A cluster state must be true or false.")
-	case state == "false":
-		return say(c, "Maintenance mode is off.")
+		return &refusal{status: fiber.StatusBadRequest, message: map[string]string{"state": choice}}
 	}
-	return refused(fiber.StatusBadRequest, "Maintenance mode is not supported by this release: VMs are not moved or fenced automatically.")
+	mode := "normal mode"
+	if state == "true" {
+		mode = "maintenance mode"
+	}
+	already, err := r.Store.SetMaintained(ctx, state == "true")
+	switch {
+	case err != nil:
+		return err
+	case already:
+		return say(c, "Cluster is already in %s", mode)
+	}
+	return say(c, "Successfully set cluster in %s", mode)
 }
 
 func (r *router) primaryNode(_ context.Context, c *fiber.Ctx, _ *fields) error {

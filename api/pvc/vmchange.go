@@ -71,7 +71,7 @@ func (r *router) vmRoutes(t *table, get, post routing) {
 			MaxDowntime   int64    `json:"migration_max_downtime"`
 		}{row.Name, row.NodeLimit, row.NodeSelector, row.NodeAutostart, row.MigrationMethod, row.MigrationMaxDown}, nil
 	}))
-	post(seedbed.ActionInstanceChange, p+"/:vm/meta", r.setVMMeta)
+	t.add(fiber.MethodPost, seedbed.ActionInstanceResize, p+"/:vm/meta", wait, r.parameters, r.starting(r.setVMMeta))
 	t.add(fiber.MethodPost, seedbed.ActionInstanceResize, p+"/:vm/rename", wait, r.parameters, r.starting(r.renameVM))
 	get(seedbed.ActionConsoleRead, p+"/:vm/console", r.vmConsole)
 	r.snapshotRoutes(t, p+"/:vm/snapshot")
@@ -308,21 +308,6 @@ func (r *router) setVMTag(ctx context.Context, c *fiber.Ctx, f *fields) error {
 
 // tagAction is PVC's message for an action on a tag that it does not have.
 const tagAction = "Tag action must be one of 'add', 'remove'."
-
-// setVMMeta refuses every change: Seedbed has no use for the values that PVC keeps there.
-func (r *router) setVMMeta(ctx context.Context, c *fiber.Ctx, f *fields) error {
-	i, err := r.vm(ctx, c, vmNotFound())
-	if err != nil {
-		return err
-	}
-	for _, name := range []string{"limit", "selector", "autostart", "profile", "migration_method", "migration_max_downtime"} {
-		if f.has(name) {
-			return refused(fiber.StatusBadRequest,
-				"ERROR: %s of VM '%s' cannot be changed: a VM keeps what its profile gave it. \"seedbed vm set\" changes other settings.", name, i.Name)
-		}
-	}
-	return refused(fiber.StatusBadRequest, "ERROR: No updates to apply.")
-}
 
 // vmConsole answers the last lines of a VM's console.
 func (r *router) vmConsole(ctx context.Context, c *fiber.Ctx, f *fields) error {

@@ -190,6 +190,10 @@ type Site interface {
 	Nodes(ctx context.Context) ([]seedbed.Node, error)
 	NodeUse(ctx context.Context) ([]seedbed.NodeUse, error)
 	AddNode(ctx context.Context, n seedbed.Node) (seedbed.Node, error)
+	// Maintained reports whether lost nodes are not fenced by themselves, and SetMaintained switches that and reports whether it was so
+	// already.
+	Maintained(ctx context.Context) (bool, error)
+	SetMaintained(ctx context.Context, on bool) (already bool, err error)
 	// ChangeNode applies change to a node's worker address and its cordon.
 	ChangeNode(ctx context.Context, name string, change func(*seedbed.Node) error) (seedbed.Node, error)
 	// RemoveNode removes a node. It returns ErrInUse, naming what uses it.

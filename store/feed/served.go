@@ -55,9 +55,9 @@ func (s *Store) ChangeInstance(
 		expires, atExpiry := instances.ExpiryValues(inst.Expiry)
 		err = sqldb.Exec(ctx, tx,
 			`UPDATE instance SET metadata = $1, tags = $2, spot = $3, revision = $4, changed = $5, protected = $7, follow = $8,
-				expires = $9, at_expiry = $10, notes = $11 WHERE id = $6`,
+				expires = $9, at_expiry = $10, notes = $11, system = $12 WHERE id = $6`,
 			sqldb.AsJSON(inst.Metadata), sqldb.AsJSON(inst.Tags), sqldb.AsJSON(inst.Spot), inst.Revision,
-			sqldb.Micros(inst.Changed), id, sqldb.Flag(inst.Protected), inst.Follow, expires, atExpiry, inst.Notes)
+			sqldb.Micros(inst.Changed), id, sqldb.Flag(inst.Protected), inst.Follow, expires, atExpiry, inst.Notes, sqldb.AsJSON(inst.System))
 		if err != nil {
 			return err
 		}

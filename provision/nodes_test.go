@@ -35,9 +35,15 @@ func onTwo(t *testing.T, shared bool) (*lab, *nodes) {
 
 // withOther adds another node to a lab, which shares the pool or has one of its own.
 func (l *lab) withOther(shared bool) *nodes {
+	l.t.Helper()
+	return l.withNodes(shared, otherNode)
+}
+
+// withNodes is withOther for several nodes.
+func (l *lab) withNodes(shared bool, names ...string) *nodes {
 	t := l.t
 	t.Helper()
-	f := newNodes(l.host, shared, otherNode)
+	f := newNodes(l.host, shared, names...)
 	l.fleet = f
 	for _, n := range f.list {
 		_, err := l.db.AddNode(t.Context(), seedbed.Node{Name: n.Name, Worker: "https://" + n.Name + ".example:7375"})
@@ -46,11 +52,13 @@ func (l *lab) withOther(shared bool) *nodes {
 	}
 	stop := make(chan struct{})
 	var group sync.WaitGroup
-	group.Go(func() { // the guest plane there
+	group.Go(func() { // the guest planes there
 		for {
 			hint := l.db.Hint()
-			if page, err := l.db.FeedPage(t.Context(), otherNode, 0, ""); err == nil && page.Revision > 0 {
-				l.db.SetApplied(t.Context(), otherNode, page.Revision, time.Now())
+			for _, name := range names {
+				if page, err := l.db.FeedPage(t.Context(), name, 0, ""); err == nil && page.Revision > 0 {
+					l.db.SetApplied(t.Context(), name, page.Revision, time.Now())
+				}
 			}
 			select {
 			case <-stop:

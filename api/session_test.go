@@ -166,13 +166,10 @@ func TestPVCAccess(t *testing.T) {
 			"GET", "/provisioner/", "Bearer " + token, 404,
 			msg("The requested URL was not found on the server. Seedbed's paths are described at /api/v1/openapi.yaml."),
 		},
-		{"POST", "/status", "Bearer " + token, 400, lacks("state", "A cluster state must be specified.")},
-		{"POST", "/status?state=maybe", "Bearer " + token, 400, msg("A cluster state must be true or false.")},
-		{"POST", "/status?state=false", "Bearer " + token, 200, msg("Maintenance mode is off.")},
-		{
-			"POST", "/status?state=True", "Bearer " + token, 400,
-			msg("Maintenance mode is not supported by this release: VMs are not moved or fenced automatically."),
-		},
+		{"POST", "/status", "Bearer " + token, 400, lacks("state", "A valid state must be specified.")},
+		{"POST", "/status?state=maybe", "Bearer " + token, 400, lacks("state", "A valid state must be specified.")},
+		{"POST", "/status?state=false", "Bearer " + token, 200, msg("Cluster is already in normal mode")},
+		{"POST", "/status?state=True", "Bearer " + token, 200, msg("Successfully set cluster in maintenance mode")},
 	} {
 		r := s.do(t, c.method, "/api/v1"+c.path, "", "Authorization", c.auth)
 		if r.status != c.status || r.body != c.body {
@@ -182,7 +179,7 @@ func TestPVCAccess(t *testing.T) {
 	if r := s.do(t, "GET", "/api/v1/provisioner/profile", "", "Authorization", viewer); r.status != 200 {
 		t.Errorf("%+v", r)
 	}
-	if r := s.do(t, "GET", "/api/v1/status", ""); r.status != 200 ||
+	if r := s.do(t, "GET", "/api/v1/status", ""); r.status != 200 || !strings.Contains(r.body, `"maintenance":"true"`) ||
 		!strings.Contains(r.body, `"cluster_health":{"health":50,"messages":[{"id":"PORT_80","health_delta":50,"text":"port 80: nginx"}]}`) ||
 		!strings.Contains(r.body, `"networks":2`) || !strings.Contains(r.body, `"vms":{"total":0}`) {
 		t.Errorf("%+v", r)

@@ -295,3 +295,33 @@ func chunk(body string) string {
 	half := len(body) / 2
 	return fmt.Sprintf("%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", half, body[:half], len(body)-half, body[half:])
 }
+
+// TestChangesThatAHookMayNotAskFor checks what a hook of a project, and one that is limited to profiles, may not change of an instance.
+func TestChangesThatAHookMayNotAskFor(t *testing.T) {
+	t.Parallel()
+	s := New(Config{Hooks: profiled{"small"}})
+	all := seedbed.Actions()
+	for name, tt := range map[string]struct {
+		hook    seedbed.Hook
+		req     seedbed.Request
+		allowed bool
+	}{
+		"screen of a project": {seedbed.Hook{Project: "acme", Actions: all},
+			seedbed.Request{Action: seedbed.DoSet, Params: map[string]any{"vnc_bind": "0.0.0.0"}}, false},
+		"screen": {seedbed.Hook{Project: seedbed.DefaultProject, Actions: all},
+			seedbed.Request{Action: seedbed.DoSet, Params: map[string]any{"vnc_bind": "0.0.0.0"}}, true},
+		"node of a project": {seedbed.Hook{Project: "acme", Actions: all}, seedbed.Request{Action: seedbed.DoClone, Node: "hv1"}, false},
+		"networks of profiles": {seedbed.Hook{Project: seedbed.DefaultProject, Actions: all, Profiles: []string{"small"}},
+			seedbed.Request{Action: seedbed.DoClone, Params: map[string]any{"networks": map[string]any{"a": "b"}}}, false},
+		"another profile": {seedbed.Hook{Project: seedbed.DefaultProject, Actions: all, Profiles: []string{"big"}},
+			seedbed.Request{Action: seedbed.DoResize, Params: map[string]any{"vcpus": 2}}, false},
+		"without the action": {seedbed.Hook{Project: seedbed.DefaultProject, Actions: []string{seedbed.DoRename}},
+			seedbed.Request{Action: seedbed.DoResize, Params: map[string]any{"vcpus": 2}}, false},
+	} {
+		tt.req.Name = "web1"
+		err := s.allowed(t.Context(), tt.hook, tt.req)
+		if tt.allowed != (err == nil) || err != nil && !errors.Is(err, seedbed.ErrForbidden) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -395,8 +395,3 @@ func (m *mortal) Move(
 func (m *mortal) Exchange(ctx context.Context, ref seedbed.JobRef, to seedbed.RebuildSide) error {
 	return m.around("exchange", string(to), func() error { return m.taken(ref, m.DB.Exchange(ctx, ref, to)) })
 }
-
-func (m *mortal) SetInstanceState(ctx context.Context, seen seedbed.Instance, to seedbed.InstanceState) (changed bool, err error) {
-	err = m.around("state", "", func() error { changed, err = m.DB.SetInstanceState(ctx, seen, to); return err })
-	return changed, err
-}

@@ -92,7 +92,8 @@ func TestSubmitRefused(t *testing.T) {
 	}{
 		{"action", seedbed.Request{Action: "pause", Name: "web1"}, seedbed.ErrInvalid,
 			`action "pause" is unknown: expected create, remove, rebuild, start, stop, reboot, migrate, ` +
-				`nic-add, nic-remove, nic-set, resize, set, rename, clone, snapshot, snapshot-remove, snapshot-restore, backup or an action on a volume`},
+				`nic-add, nic-remove, nic-set, resize, set, rename, clone, snapshot, snapshot-remove, ` +
+				`snapshot-restore, backup or an action on a volume`},
 		{"no action", seedbed.Request{Name: "web1"}, seedbed.ErrInvalid, `action "" is unknown`},
 		{"name", seedbed.Request{Action: "create", Name: "Web_1", Profile: "small"}, seedbed.ErrInvalid, "is not a host name"},
 		{"profile", seedbed.Request{Action: "create", Name: "web1", Profile: "big"}, seedbed.ErrInvalid,

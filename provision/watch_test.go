@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -93,4 +94,9 @@ func TestStateOfBeforeAJob(t *testing.T) {
 	l.hv.SetState(inst.ID, seedbed.DomainOff, "shutdown")
 	l.eventually("a write", written.Load)
 	p.stop()
+}
+
+func (m *mortal) SetInstanceState(ctx context.Context, seen seedbed.Instance, to seedbed.InstanceState) (changed bool, err error) {
+	err = m.around("state", "", func() error { changed, err = m.DB.SetInstanceState(ctx, seen, to); return err })
+	return changed, err
 }

@@ -229,7 +229,8 @@ func (r *Server) allowed(ctx context.Context, hook seedbed.Hook, req seedbed.Req
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook's project cannot choose a node: the placement chooses one")
 	}
 	if hook.Project != seedbed.DefaultProject && req.Action == seedbed.DoSet && req.Params["vnc_bind"] != nil {
-		return seedbed.Errorf(seedbed.ErrForbidden, "the hook's project cannot choose the address of a screen: it listens on the loopback address")
+		return seedbed.Errorf(seedbed.ErrForbidden, "the hook's project cannot choose the address of a screen: "+
+			"it listens on the loopback address")
 	}
 	if len(hook.Profiles) > 0 && !ofNIC(req.Action) && (req.Image+req.Network != "" || req.NICs != nil ||
 		req.SecurityGroups != nil || req.Params["cdrom"] != nil || req.Action == seedbed.DoClone && req.Params["networks"] != nil) {

@@ -56,7 +56,9 @@ func (r *router) setVMMeta(ctx context.Context, c *fiber.Ctx, f *fields, o seedb
 }
 
 // metaOf returns what a request changes at once of how a VM is placed and migrated, and whether that is anything.
-func (r *router) metaOf(ctx context.Context, c *fiber.Ctx, f *fields, i seedbed.Instance) (change func(*seedbed.System), known bool, err error) {
+func (r *router) metaOf(ctx context.Context, c *fiber.Ctx, f *fields, i seedbed.Instance) (
+	change func(*seedbed.System), known bool, err error,
+) {
 	choice := func(name string, of []string) (string, error) {
 		v := f.text(name)
 		if v == "none" {
@@ -96,7 +98,8 @@ func (r *router) metaOf(ctx context.Context, c *fiber.Ctx, f *fields, i seedbed.
 	if given["migration_max_downtime"] {
 		ms := f.number("migration_max_downtime", "A migration_max_downtime value must be an integer.")
 		if f.err == nil && (ms < 0 || ms > maxDowntime) {
-			return nil, false, refused(fiber.StatusBadRequest, "ERROR: migration_max_downtime is %d: expected 0 to %d milliseconds.", ms, maxDowntime)
+			return nil, false, refused(fiber.StatusBadRequest, "ERROR: migration_max_downtime is %d: expected 0 to %d milliseconds.", ms,
+				maxDowntime)
 		}
 		to.MigrationMaxDowntime = int64(ms)
 	}

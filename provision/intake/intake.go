@@ -76,8 +76,8 @@ func New(store Store, serving Serving, stages func(*seedbed.Job) []string) *Inta
 const macDraws = 4
 
 // Submit accepts a request to create, remove, rebuild, migrate, start, stop or reboot an instance, to add, remove or change a NIC of it,
-// to resize, change, rename or clone it (changeJob), to take, remove or restore a snapshot of it, or to make, remove or change a volume (changeVolume). delivery
-// is the webhook that carried the request, or nil. The job is durable once Submit returns without
+// to resize, change, rename or clone it (changeJob), to take, remove or restore a snapshot of it, or to make, remove or change a volume
+// (changeVolume). delivery is the webhook that carried the request, or nil. The job is durable once Submit returns without
 // error. A repeated delivery returns its first receipt, even if the request could no longer be
 // accepted. Errors: seedbed.ErrInvalid for a wrong name, profile or parameter, ErrExists with the
 // holder for a name in use, ErrInUse with the holder for an instance that has a live job (a removal

@@ -154,7 +154,8 @@ func (s *Store) EndMaintenance(ctx context.Context, event, state string) (m seed
 		of, err := sqldb.One(ctx, tx, func(r sqldb.Row) (s subject, err error) {
 			err = r.Scan(&s.node, &s.id)
 			return s, err
-		}, missing, `SELECT node, instance FROM maintenance WHERE id = $1 ORDER BY CASE state WHEN 'active' THEN 0 ELSE 1 END, instance LIMIT 1`, event)
+		}, missing, `SELECT node, instance FROM maintenance WHERE id = $1
+			ORDER BY CASE state WHEN 'active' THEN 0 ELSE 1 END, instance LIMIT 1`, event)
 		if err != nil {
 			return err
 		}

@@ -63,7 +63,8 @@ func (s *Store) Orphans(ctx context.Context) (all []seedbed.Orphan, err error) {
 			return o, err
 		},
 			`SELECT `+orphanColumns+`, job_kind, project, subject, instance, job_node
-			FROM orphan JOIN (SELECT id, kind AS job_kind, project, subject, instance, node AS job_node, state FROM job) AS undone ON undone.id = orphan.job
+			FROM orphan
+			JOIN (SELECT id, kind AS job_kind, project, subject, instance, node AS job_node, state FROM job) AS undone ON undone.id = orphan.job
 			WHERE state = $1 ORDER BY since, job, stage, idx`,
 			seedbed.JobIncomplete)
 		return err

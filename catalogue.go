@@ -333,6 +333,37 @@ func Meant(kind PublishedKind, project, name string) ([]string, error) {
 	return slices.Compact([]string{Qualified(project, short), Qualified(DefaultProject, short)}), nil
 }
 
+// VolumeMove asks for a volume to be taken to another pool. Node is the node that is to have it there; empty leaves the choice.
+type VolumeMove struct {
+	Pool string `json:"pool"`
+	Node string `json:"node,omitempty"`
+}
+
+// VolumePlace is where a volume is, and the image that it is a clone of there.
+type VolumePlace struct {
+	Pool  string `json:"pool"`
+	Node  string `json:"node,omitempty"`
+	Image string `json:"image,omitempty"`
+}
+
+// Place returns where the volume is.
+func (v ProjectVolume) Place() VolumePlace {
+	return VolumePlace{Pool: v.Pool, Node: v.Node, Image: v.Image}
+}
+
+// CheckMove returns ErrInvalid for a pool that the volume is in already, and ErrConflict while its instance, which is i if it has one, may
+// use it.
+func (v ProjectVolume) CheckMove(pool string, i Instance) error {
+	switch {
+	case pool == v.Pool:
+		return Errorf(ErrInvalid, "volume %q is in pool %q already: expected another pool", v.Name, pool)
+	case v.Instance != "" && i.State != InstanceStopped:
+		return Errorf(ErrConflict, "volume %q is attached to instance %q, which is %s: a volume is moved while its instance is stopped "+
+			"(seedbed vm stop %s), or detached (seedbed volume detach %s)", v.Name, v.Holder, i.State, v.Holder, v.Name)
+	}
+	return nil
+}
+
 // CheckCopy returns ErrInvalid if no volume of that size in that pool can be a copy of the volume, and ErrInUse if a job works on it. Zero
 // means the size of the volume.
 func (v ProjectVolume) CheckCopy(pool string, size Bytes) error {

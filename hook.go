@@ -59,6 +59,7 @@ const (
 	DoVolumeRemove = "volume-remove" // remove it
 	DoVolumeResize = "volume-resize" // make it larger
 	DoVolumeSet    = "volume-set"    // change how fast it may be
+	DoVolumeMove   = "volume-move"   // take it to another pool
 	DoVolumeAttach = "volume-attach" // give it to an instance
 	DoVolumeDetach = "volume-detach" // take it from its instance
 
@@ -74,7 +75,7 @@ const (
 func Actions() []string {
 	return append([]string{DoCreate, DoRemove, DoRebuild, DoStart, DoStop, DoReboot, DoMigrate, DoPlan, DoNICAdd, DoNICRemove, DoNICSet,
 		DoResize, DoSet, DoRename, DoClone, DoSnapshot, DoSnapshotRemove, DoSnapshotRestore, DoBackup,
-		DoVolumeAdd, DoVolumeRemove, DoVolumeResize, DoVolumeSet, DoVolumeAttach, DoVolumeDetach}, JoblessActions()...)
+		DoVolumeAdd, DoVolumeRemove, DoVolumeResize, DoVolumeSet, DoVolumeMove, DoVolumeAttach, DoVolumeDetach}, JoblessActions()...)
 }
 
 // NICActions maps the actions on NICs of instances to the kinds of their jobs.
@@ -96,7 +97,7 @@ func SnapshotActions() map[string]JobKind {
 // VolumeActions maps the actions on volumes of projects to the kinds of their jobs.
 func VolumeActions() map[string]JobKind {
 	return map[string]JobKind{DoVolumeAdd: JobVolumeAdd, DoVolumeRemove: JobVolumeRemove, DoVolumeResize: JobVolumeResize,
-		DoVolumeSet: JobVolumeSet, DoVolumeAttach: JobAttach, DoVolumeDetach: JobDetach}
+		DoVolumeSet: JobVolumeSet, DoVolumeMove: JobVolumeMove, DoVolumeAttach: JobAttach, DoVolumeDetach: JobDetach}
 }
 
 // VolumeOrder is what an action on a volume asks for: the field of that action. A detach has the instance that must have the volume, if
@@ -105,6 +106,7 @@ type VolumeOrder struct {
 	Add    VolumeRequest
 	Resize VolumeResize
 	Set    VolumeLimits
+	Move   VolumeMove
 	Attach Attachment
 }
 

@@ -180,7 +180,7 @@ func (o JobOptions) Check(kind JobKind) error {
 		return Errorf(ErrInvalid, "a %s job cannot start after another job: request it when that job has ended", kind)
 	case kind.Forward() && o.OnFailure != OnFailure{}:
 		return Errorf(ErrInvalid, "on_failure does not apply to a %s job: it is never undone, and is retried automatically", kind)
-	case (kind == JobRebuild || kind == JobSnapshotRestore) && o.OnFailure.Policy == FailKeep:
+	case (kind == JobRebuild || kind == JobSnapshotRestore || kind == JobVolumeMove) && o.OnFailure.Policy == FailKeep:
 		return Errorf(ErrInvalid,
 			"a %s job that fails cannot be kept: expected on_failure rollback or retry, which restore the former disks", kind)
 	case (kind == JobResize || kind == JobVolumeResize) && o.OnFailure.Policy == FailKeep:

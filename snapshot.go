@@ -71,13 +71,15 @@ type VolumeSource struct {
 	// Volume and Owner are as in ProjectVolume.
 	Volume string     `json:"volume"`
 	Owner  InstanceID `json:"owner"`
+	// Pool is the pool that has it; empty in the input of a job of an earlier release, which copies within a pool.
+	Pool string `json:"pool,omitempty"`
 	// Snapshot is the snapshot of the instance whose content is copied; empty means what the volume has now.
 	Snapshot string `json:"snapshot,omitempty"`
 }
 
 // Source returns what a driver copies. taken is the name of the snapshot that it may take.
 func (s VolumeSource) Source(taken string) CopySource {
-	c := CopySource{From: s.Volume, Of: s.Owner, At: s.Snapshot}
+	c := CopySource{FromPool: s.Pool, From: s.Volume, Of: s.Owner, At: s.Snapshot}
 	if c.At == "" {
 		c.Snapshot = taken
 	}
@@ -114,7 +116,7 @@ type CloneJob struct {
 	Generalise bool `json:"generalise,omitempty"`
 }
 
-// VolumeCopy asks for a volume with the content that another one of the same pool has at one moment. Its spec has no image, and a size of
+// VolumeCopy asks for a volume with the content that another one has at one moment. Its spec has no image, and a size of
 // at least that of the other.
 type VolumeCopy struct {
 	VolumeSpec
@@ -123,6 +125,8 @@ type VolumeCopy struct {
 
 // CopySource is the volume of a pool whose content is copied.
 type CopySource struct {
+	// FromPool is the pool that has it; empty means that of the copy.
+	FromPool string `json:"from_pool,omitempty"`
 	// From is its name, and Of the instance in its tag.
 	From string     `json:"from,omitempty"`
 	Of   InstanceID `json:"of,omitempty"`

@@ -129,6 +129,7 @@ const (
 	JobVolumeRemove JobKind = "volume_remove" // remove a volume that no instance has
 	JobVolumeResize JobKind = "volume_resize" // give a volume more room, whether an instance has it or not
 	JobVolumeSet    JobKind = "volume_set"    // change how fast a volume may be
+	JobVolumeMove   JobKind = "volume_move"   // take a volume to another pool
 	JobAttach       JobKind = "attach"        // give an instance a volume of its project
 	JobDetach       JobKind = "detach"        // take such a volume from an instance
 )
@@ -335,6 +336,9 @@ type VolumeJob struct {
 	Set    *VolumeLimits `json:"set,omitempty"`
 	Limits *IOLimits     `json:"limits,omitempty"`
 	Was    *IOLimits     `json:"was,omitempty"`
+	// Place is where a volume_move job takes the volume, and Former where it was.
+	Place  *VolumePlace `json:"place,omitempty"`
+	Former *VolumePlace `json:"former,omitempty"`
 }
 
 // VolumeResize asks for a larger volume.

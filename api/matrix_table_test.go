@@ -107,6 +107,7 @@ var routeAccess = map[string]access{
 	"PATCH /volumes/:name":                        {401, 403, 415, 415, ""},
 	"DELETE /volumes/:name":                       {401, 403, 404, 404, ""},
 	"POST /volumes/:name/resize":                  {401, 403, 415, 415, ""},
+	"POST /volumes/:name/move":                    {401, 403, 415, 415, ""},
 	"POST /volumes/:name/limits":                  {401, 403, 415, 415, ""},
 	"POST /volumes/:name/attach":                  {401, 403, 415, 415, ""},
 	"POST /volumes/:name/detach":                  {401, 403, 404, 404, ""},

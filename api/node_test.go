@@ -189,7 +189,8 @@ func (s *server) sharing(t *testing.T) {
 	}
 	for _, name := range []string{testNode, "hv7"} {
 		report := testReport
-		report.Pools = []seedbed.PoolInfo{{Name: "default", Type: "dir", Size: 1060, Free: 40, Shared: true}}
+		report.Pools = []seedbed.PoolInfo{{Name: "default", Type: "dir", Size: 1060, Free: 40, Shared: true},
+			{Name: "other", Type: "dir", Size: 1060, Free: 40, Shared: true}}
 		report.Migration.URI = "qemu+tls://" + name + "/system"
 		if err := s.db.NoteNode(t.Context(), name, report, "", time.Now()); err != nil {
 			t.Fatal(err)

@@ -53,7 +53,7 @@ var (
 		"BackupRestoreRequest": wire.BackupRestoreRequest{}, "BackupScheduleRequest": wire.BackupScheduleRequest{},
 		"SnapshotRequest": wire.SnapshotRequest{}, "NICRequest": wire.NICRequest{}, "NICChange": wire.NICChange{},
 		"VolumeRequest": seedbed.VolumeRequest{}, "VolumeChange": wire.VolumeChange{}, "Attachment": seedbed.Attachment{},
-		"VolumeResize": seedbed.VolumeResize{}, "VolumeLimits": seedbed.VolumeLimits{},
+		"VolumeResize": seedbed.VolumeResize{}, "VolumeLimits": seedbed.VolumeLimits{}, "VolumeMove": seedbed.VolumeMove{},
 		"TokenRequest": wire.TokenRequest{}, "TokenChange": wire.TokenChange{},
 		"SessionRequest": wire.SessionRequest{},
 		"RoleRequest":    wire.RoleRequest{}, "RoleDefinition": wire.RoleDefinition{},

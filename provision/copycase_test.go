@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"seedbed"
+	"seedbed/provision/worker/drivertest"
 )
 
 // copyCases are the cases of jobs that copy the disks of instances.
@@ -20,6 +21,120 @@ var copyCases = []jobCase{
 			inst := l.written()
 			return caseJob{l.imageOf("web1:0", true), func() { l.imaged(inst, "new") }, func() { l.notImaged(inst) }}
 		}},
+	{"volume-move", seedbed.Job{Kind: seedbed.JobVolumeMove}, func(l *lab) caseJob {
+		l.stopped()
+		l.writtenVolume("data")
+		return caseJob{l.moveVolume("data", second), func() { l.volumeIn("data", second, "") }, func() { l.volumeIn("data", "default", "") }}
+	}},
+	{"volume-move attached", seedbed.Job{Kind: seedbed.JobVolumeMove}, func(l *lab) caseJob {
+		l.stopped()
+		l.writtenVolume("data")
+		l.runUntil(l.attach("data", "web1"), seedbed.JobSucceeded)
+		return caseJob{l.moveVolume("data", second), func() { l.volumeIn("data", second, "web1") },
+			func() { l.volumeIn("data", "default", "web1") }}
+	}},
+	{"volume-add copy from another pool", seedbed.Job{Kind: seedbed.JobVolumeAdd}, func(l *lab) caseJob {
+		l.stopped()
+		l.writtenVolume("data")
+		id := l.onVolume(seedbed.DoVolumeAdd, "copy", seedbed.VolumeOrder{Add: seedbed.VolumeRequest{From: "data", Pool: second}})
+		return caseJob{id, func() { l.inPool("data", "default"); l.inPool("copy", second) },
+			func() {
+				l.inPool("data", "default")
+				if there, err := l.host.other.Volumes(l.t.Context()); err != nil || len(there) != 0 {
+					l.t.Errorf("in pool %s are %+v, %v", second, there, err)
+				}
+			}}
+	}},
+}
+
+// writtenVolume makes a volume, and writes its name to it.
+func (l *lab) writtenVolume(name string) {
+	l.t.Helper()
+	l.runUntil(l.addVolume(name), seedbed.JobSucceeded)
+	v, err := l.db.ProjectVolume(l.t.Context(), seedbed.DefaultProject, name)
+	l.ok(err)
+	l.pool.Write(v.Volume, "what data has")
+}
+
+func (l *lab) moveVolume(name, pool string) seedbed.JobID {
+	l.t.Helper()
+	return l.onVolume(seedbed.DoVolumeMove, name, seedbed.VolumeOrder{Move: seedbed.VolumeMove{Pool: pool}})
+}
+
+// inPool checks that a volume is in a pool, there with what was written to it, and in no other.
+func (l *lab) inPool(name, pool string) seedbed.ProjectVolume {
+	l.t.Helper()
+	ctx := l.t.Context()
+	v, err := l.db.ProjectVolume(ctx, seedbed.DefaultProject, name)
+	l.ok(err)
+	if v.Pool != pool || v.Node != testNode || v.Image != "" {
+		l.t.Errorf("volume %s is recorded as %+v; want it in pool %s", name, v, pool)
+	}
+	for at, p := range map[string]*drivertest.Pool{"default": l.pool, second: l.host.other} {
+		info, err := p.Volume(ctx, v.Volume, v.Owner)
+		if at != pool {
+			l.want("volume "+name+" in pool "+at, err, seedbed.ErrNotFound)
+			continue
+		}
+		taken, e := p.Snapshots(ctx, v.Volume, v.Owner)
+		if err != nil || e != nil || info.Size != v.Size || p.Read(v.Volume) != "what data has" || len(taken) != 0 {
+			l.t.Errorf("volume %s in pool %s is %+v with %q and the snapshots %v: %v, %v", name, at, info, p.Read(v.Volume), taken, err, e)
+		}
+	}
+	return v
+}
+
+// volumeIn is inPool for a volume that moves, of which an instance that is off may have the definition.
+func (l *lab) volumeIn(name, pool, holder string) {
+	l.t.Helper()
+	v := l.inPool(name, pool)
+	state := seedbed.VolumeFree
+	if holder != "" {
+		state = seedbed.VolumeAttached
+	}
+	if v.Holder != holder || v.State != state {
+		l.t.Errorf("volume %s is %s at %q; want %s at %q", name, v.State, v.Holder, state, holder)
+	}
+	if holder == "" {
+		return
+	}
+	info, err := l.host.in(pool).Volume(l.t.Context(), v.Volume, v.Owner)
+	l.ok(err)
+	spec, _ := l.hv.Spec(v.Instance)
+	if a := spec.Attached; len(a) != 1 || a[0].Serial != v.Serial || a[0].Disk != info.Disk || a[0].Device != "vdb" {
+		l.t.Errorf("domain %s has %+v; want %+v", holder, spec.Attached, info.Disk)
+	}
+}
+
+// TestMoveRefused checks which volumes are not moved, and that one that is moved is left alone by others.
+func TestMoveRefused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	inst := l.made()
+	l.writtenVolume("data")
+	refused := func(what, name, pool string, want error) {
+		t.Helper()
+		_, err := l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoVolumeMove, Name: name,
+			Volume: seedbed.VolumeOrder{Move: seedbed.VolumeMove{Pool: pool}}, JobOptions: usual}, nil)
+		l.want(what, err, want)
+	}
+	refused("its own pool", "data", "default", seedbed.ErrInvalid)
+	refused("no pool", "data", "", seedbed.ErrInvalid)
+	refused("no volume", "none", second, seedbed.ErrNotFound)
+	refused("a disk of an instance", inst.Volumes[0].Name, second, seedbed.ErrConflict)
+	l.runUntil(l.attach("data", "web1"), seedbed.JobSucceeded)
+	refused("while its instance runs", "data", second, seedbed.ErrConflict)
+	l.runUntil(l.ask(seedbed.DoStop, nil), seedbed.JobSucceeded)
+	id := l.moveVolume("data", second)
+	_, err := l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoVolumeAdd, Name: "copy",
+		Volume: seedbed.VolumeOrder{Add: seedbed.VolumeRequest{From: "data"}}, JobOptions: usual}, nil)
+	l.want("copy what moves", err, seedbed.ErrInUse)
+	_, err = l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoStart, Name: "web1", JobOptions: usual}, nil)
+	l.want("start its instance", err, seedbed.ErrInUse)
+	l.runUntil(id, seedbed.JobSucceeded)
+	l.volumeIn("data", second, "web1")
+	l.runUntil(l.moveVolume("data", "default"), seedbed.JobSucceeded)
+	l.volumeIn("data", "default", "web1")
 }
 
 // imageOf returns the job that makes the image "golden" of a volume.

@@ -20,9 +20,9 @@ import (
 // host is a worker that calls the drivers directly, with the same fence as the real one: it refuses
 // a call under an epoch below the highest seen.
 type host struct {
-	pool    *drivertest.Pool
-	hv      *drivertest.Hypervisor
-	scripts *drivertest.Scripts
+	pool, other *drivertest.Pool // the first, and that called second
+	hv          *drivertest.Hypervisor
+	scripts     *drivertest.Scripts
 	// hooked runs scripts of hooks; nil if there are none.
 	hooked func(context.Context, seedbed.HookRun, func(seedbed.OutputLine)) (seedbed.HookResult, error)
 	// probe answers probes of addresses; nil means that the worker is of a release without them.
@@ -75,14 +75,14 @@ func (h *host) CloneVolume(ctx context.Context, call seedbed.Call, spec seedbed.
 	if err := h.fence(call); err != nil {
 		return seedbed.VolumeInfo{}, err
 	}
-	return h.pool.CloneVolume(ctx, call.Job, spec)
+	return h.in(spec.Pool).CloneVolume(ctx, call.Job, spec)
 }
 
-func (h *host) RemoveVolume(ctx context.Context, call seedbed.Call, _, name string, id seedbed.InstanceID) error {
+func (h *host) RemoveVolume(ctx context.Context, call seedbed.Call, pool, name string, id seedbed.InstanceID) error {
 	if err := h.fence(call); err != nil {
 		return err
 	}
-	return h.pool.RemoveVolume(ctx, name, id)
+	return h.in(pool).RemoveVolume(ctx, name, id)
 }
 
 func (h *host) ImportImage(

@@ -37,7 +37,10 @@ func (h *host) handlers() effects.Handlers {
 		if err := h.fence(c); err != nil {
 			return seedbed.VolumeInfo{}, err
 		}
-		return h.pool.CopyVolume(ctx, c.Job, a, to.Progress)
+		if a.FromPool != "" && a.FromPool != a.Pool {
+			return worker.Transfer(ctx, c.Job, h.in(a.FromPool), h.in(a.Pool), a, to.Progress)
+		}
+		return h.in(a.Pool).CopyVolume(ctx, c.Job, a, to.Progress)
 	})
 	effects.RemoveVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.VolumeRef) error {
 		return h.RemoveVolume(ctx, c, a.Pool, a.Name, a.Instance)
@@ -67,7 +70,7 @@ func (h *host) handlers() effects.Handlers {
 		return h.RestoreSnapshot(ctx, c, a)
 	})
 	effects.Snapshots.Handle(t, func(ctx context.Context, a effects.VolumeRef) ([]seedbed.SnapshotInfo, error) {
-		return h.pool.Snapshots(ctx, a.Name, a.Instance)
+		return h.in(a.Pool).Snapshots(ctx, a.Name, a.Instance)
 	})
 	effects.TrashVolume.Handle(t, func(
 		ctx context.Context, c seedbed.Call, a effects.VolumeRef, _ effects.Listener,
@@ -162,7 +165,7 @@ func (h *host) handleDomains(t effects.Handlers) {
 		if err := h.answers(); err != nil {
 			return seedbed.VolumeInfo{}, err
 		}
-		return h.pool.Volume(ctx, a.Name, a.Instance)
+		return h.in(a.Pool).Volume(ctx, a.Name, a.Instance)
 	})
 	effects.AdoptDomain.Handle(t, h.AdoptDomain)
 	effects.ReleaseDomain.Handle(t, h.ReleaseDomain)

@@ -80,9 +80,10 @@ func newBareLab(t *testing.T, db *store.DB) *lab {
 	t.Helper()
 	l := &lab{t: t, db: db, pool: drivertest.NewPool(), hv: drivertest.NewHypervisor(),
 		lease: patientLease, patience: 2 * promptly, tune: func(*engine.Config, *engine.Intervals) {}}
-	l.host = &host{pool: l.pool, hv: l.hv, scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{},
+	l.host = &host{pool: l.pool, other: drivertest.NewPool(), hv: l.hv, scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{},
 		closed: t.Context().Done()}
 	l.host.scripts.Pool = l.pool
+	l.host.other.SetShared(second)
 	l.serve(func(s *intake.Serving) { s.Node = testNode })
 	stop := make(chan struct{})
 	var group sync.WaitGroup

@@ -62,7 +62,7 @@ func momentsOf(effects []string) []moment {
 
 // changes are the writes that are a stage's effect, if it has none on a driver.
 var changes = []string{"publish", "retract", "exchange", "refresh", "arrive", "move",
-	"add-volume", "drop-volume", "domain", "attachment", "nic", "fenced"}
+	"add-volume", "drop-volume", "domain", "attachment", "place", "nic", "fenced"}
 
 // recording are the stages that only write such changes.
 var recording = []string{"publish", "show-volume", "show-nic", "move", "fence"}

@@ -28,7 +28,7 @@ func (h *host) AttachDisk(ctx context.Context, call seedbed.Call, a effects.Disk
 	if err := h.fence(call); err != nil {
 		return err
 	}
-	info, err := h.pool.Volume(ctx, a.Volume.Name, a.Volume.Instance)
+	info, err := h.in(a.Volume.Pool).Volume(ctx, a.Volume.Name, a.Volume.Instance)
 	if err != nil {
 		return err
 	}
@@ -82,6 +82,10 @@ func (m *mortal) SetVolumeSize(ctx context.Context, ref seedbed.JobRef, size see
 
 func (m *mortal) SetVolumeLimits(ctx context.Context, ref seedbed.JobRef, l seedbed.IOLimits) error {
 	return m.around("limits", l.String(), func() error { return m.taken(ref, m.DB.SetVolumeLimits(ctx, ref, l)) })
+}
+
+func (m *mortal) SetVolumePlace(ctx context.Context, ref seedbed.JobRef, to seedbed.VolumePlace) error {
+	return m.around("place", to.Pool, func() error { return m.taken(ref, m.DB.SetVolumePlace(ctx, ref, to)) })
 }
 
 func (h *host) LimitDisk(ctx context.Context, call seedbed.Call, a effects.DiskLimits) error {

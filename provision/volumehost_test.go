@@ -4,27 +4,39 @@ import (
 	"context"
 
 	"seedbed"
+	"seedbed/provision/worker/drivertest"
 )
 
-func (h *host) TrashVolume(ctx context.Context, call seedbed.Call, _, name string, id seedbed.InstanceID) (*seedbed.TrashItem, error) {
+// second is the name of a pool that the host of a lab has besides its first one.
+const second = "second"
+
+// in returns the pool of that name.
+func (h *host) in(pool string) *drivertest.Pool {
+	if pool == second {
+		return h.other
+	}
+	return h.pool
+}
+
+func (h *host) TrashVolume(ctx context.Context, call seedbed.Call, pool, name string, id seedbed.InstanceID) (*seedbed.TrashItem, error) {
 	if err := h.fence(call); err != nil {
 		return nil, err
 	}
-	return h.pool.TrashVolume(ctx, name, id)
+	return h.in(pool).TrashVolume(ctx, name, id)
 }
 
 func (h *host) CreateSnapshot(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) (seedbed.SnapshotInfo, error) {
 	if err := h.fence(call); err != nil {
 		return seedbed.SnapshotInfo{}, err
 	}
-	return h.pool.CreateSnapshot(ctx, call.Job, spec)
+	return h.in(spec.Pool).CreateSnapshot(ctx, call.Job, spec)
 }
 
 func (h *host) RemoveSnapshot(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec, of seedbed.JobID) error {
 	if err := h.fence(call); err != nil {
 		return err
 	}
-	return h.pool.RemoveSnapshot(ctx, spec, of)
+	return h.in(spec.Pool).RemoveSnapshot(ctx, spec, of)
 }
 
 func (h *host) RestoreSnapshot(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
@@ -46,11 +58,11 @@ func (h *host) FlattenVolume(
 	return h.pool.FlattenVolume(ctx, name, id, progress)
 }
 
-func (h *host) StopFlatten(ctx context.Context, call seedbed.Call, _, name string, id seedbed.InstanceID) error {
+func (h *host) StopFlatten(ctx context.Context, call seedbed.Call, pool, name string, id seedbed.InstanceID) error {
 	if err := h.fence(call); err != nil {
 		return err
 	}
-	return h.pool.StopFlatten(ctx, name, id)
+	return h.in(pool).StopFlatten(ctx, name, id)
 }
 
 func (h *host) Trash(ctx context.Context) ([]seedbed.TrashItem, error) { return h.pool.Trash(ctx) }

@@ -159,12 +159,15 @@ func acceptVolumeChange(ctx context.Context, b *groupcommit.Batch, j *seedbed.Jo
 		return seedbed.Errorf(seedbed.ErrConflict, "volume %q is %s: only one that is free or attached can be changed", v.Name, v.State)
 	}
 	done := seedbed.VolumeJob{ID: v.ID, Name: v.Name, Size: spec.Size}
-	if j.Kind == seedbed.JobVolumeResize {
+	switch j.Kind {
+	case seedbed.JobVolumeResize:
 		err = v.CheckLarger(spec.Size)
 		if err == nil {
 			err = holdVolume(ctx, b, v, spec.Size-v.Size)
 		}
-	} else {
+	case seedbed.JobVolumeMove:
+		err = acceptMove(ctx, b, j, v, &done, *spec.Place)
+	default:
 		done.Was, done.Limits = &v.IOLimits, &seedbed.IOLimits{}
 		*done.Limits, err = spec.Set.Of(v.IOLimits)
 	}

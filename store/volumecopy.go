@@ -27,7 +27,10 @@ func copySize(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, v seedbed.Projec
 	case from.Project != j.Project:
 		return 0, seedbed.Errorf(seedbed.ErrNotFound, "volume %q does not exist", spec.From.Name)
 	}
-	return cmp.Or(v.Size, from.Size), from.CheckCopy(v.Pool, v.Size)
+	if spec.From.Pool != "" && spec.From.Pool != from.Pool {
+		return 0, seedbed.Errorf(seedbed.ErrConflict, "volume %q was moved to another pool in the meantime: request it again", from.Name)
+	}
+	return cmp.Or(v.Size, from.Size), from.CheckCopy(from.Pool, v.Size)
 }
 
 // sourceOf returns a volume that is to be copied, and locks it, or the instance whose disk it is. No job may work on that.
@@ -35,7 +38,14 @@ func sourceOf(ctx context.Context, tx *sqldb.Tx, s seedbed.VolumeSource) (v seed
 	missing := seedbed.Errorf(seedbed.ErrNotFound, "volume %q no longer exists", s.Name)
 	if s.ID != "" {
 		v, err = instances.LockVolumeOf(ctx, tx, s.ID, missing)
+		if err != nil {
+			return v, err
+		}
 		v.Name = s.Name
+		other, err := moving(ctx, tx, v)
+		if err == nil && other.ID != "" {
+			err = inHandsOf(other, "volume", v.Name)
+		}
 		return v, err
 	}
 	if err := sqldb.Exec(ctx, tx, `UPDATE instance SET revision = revision WHERE id = $1`, s.Owner); err != nil {

@@ -24,7 +24,7 @@ type payload struct {
 	Network any                  `json:"network"`
 	NICs    []seedbed.NICRequest `json:"nics"`
 	Groups  []string             `json:"security_groups"`
-	// Volume is for volume-add, volume-resize, volume-set and volume-attach.
+	// Volume is for volume-add, volume-resize, volume-set, volume-move and volume-attach.
 	Volume map[string]any `json:"volume"`
 	// Instance is for address-associate, volume-attach and volume-detach. NIC is for address-associate, where nil means the first NIC, and
 	// for nic-remove and nic-set.

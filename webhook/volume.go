@@ -33,6 +33,8 @@ func (p payload) volumeRequest() (a asked, err error) {
 		err = describe(p, &o.Resize)
 	case seedbed.DoVolumeSet:
 		err = describe(p, &o.Set)
+	case seedbed.DoVolumeMove:
+		err = describe(p, &o.Move)
 	case seedbed.DoVolumeAttach:
 		if p.Volume != nil {
 			err = describe(p, &o.Attach)
@@ -70,7 +72,7 @@ func allowsVolume(hook seedbed.Hook, req seedbed.Request) error {
 		return nil
 	case req.Volume.Add.Image+req.Volume.Add.From != "":
 		return seedbed.Errorf(seedbed.ErrForbidden, "the hook does not allow an image or a copy: expected a size")
-	case req.Action == seedbed.DoVolumeResize || req.Action == seedbed.DoVolumeSet:
+	case req.Action == seedbed.DoVolumeResize || req.Action == seedbed.DoVolumeSet || req.Action == seedbed.DoVolumeMove:
 		return seedbed.Errorf(seedbed.ErrForbidden,
 			"the hook does not allow all profiles, and the volume may be that of any instance: only a hook without profiles changes volumes")
 	case req.Action == seedbed.DoVolumeDetach && req.Volume.Attach.Instance == "":

@@ -70,6 +70,8 @@ func volumeCall(r seedbed.Request, query map[string]string) call {
 		to.path, to.body = to.path+"/resize", o.Resize
 	case seedbed.DoVolumeSet:
 		to.path, to.body = to.path+"/limits", o.Set
+	case seedbed.DoVolumeMove:
+		to.path, to.body = to.path+"/move", o.Move
 	case seedbed.DoVolumeAttach:
 		to.path, to.body = to.path+"/attach", o.Attach
 	case seedbed.DoVolumeDetach:

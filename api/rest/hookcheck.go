@@ -33,6 +33,7 @@ var needed = map[string][]seedbed.Action{
 	seedbed.DoSnapshotRestore: {seedbed.ActionSnapshotRestore}, seedbed.DoBackup: {seedbed.ActionBackupCreate},
 	seedbed.DoVolumeAdd: {seedbed.ActionDiskManage}, seedbed.DoVolumeRemove: {seedbed.ActionDiskManage},
 	seedbed.DoVolumeResize: {seedbed.ActionDiskManage}, seedbed.DoVolumeSet: {seedbed.ActionDiskManage},
+	seedbed.DoVolumeMove:   {seedbed.ActionDiskManage},
 	seedbed.DoVolumeAttach: {seedbed.ActionDiskAttach}, seedbed.DoVolumeDetach: {seedbed.ActionDiskAttach},
 	seedbed.DoNetworkAdd: {seedbed.ActionNetworkManage}, seedbed.DoNetworkSet: {seedbed.ActionNetworkManage},
 	seedbed.DoNetworkRemove:       {seedbed.ActionNetworkManage},

@@ -121,7 +121,7 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 			return r.VolumeJobs.Snapshot(ctx, subject, s.Name, s.Freeze, o)
 		}
 		return r.VolumeJobs.RemoveSnapshot(ctx, subject, s.Name, o)
-	case seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize, seedbed.JobVolumeSet:
+	case seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobVolumeMove:
 		return r.volumeAgain(ctx, j, o)
 	case seedbed.JobNICRemove, seedbed.JobNICSet:
 		return r.nicAgain(ctx, j, o)
@@ -180,6 +180,8 @@ func (r *router) volumeAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOp
 		req.Action, req.Volume.Resize.Size = seedbed.DoVolumeResize, s.Size
 	case j.Kind == seedbed.JobVolumeSet && s.Limits != nil:
 		req.Action, req.Volume.Set = seedbed.DoVolumeSet, s.Limits.Whole()
+	case j.Kind == seedbed.JobVolumeMove && s.Place != nil:
+		req.Action, req.Volume.Move = seedbed.DoVolumeMove, seedbed.VolumeMove{Pool: s.Place.Pool, Node: s.Place.Node}
 	case j.Kind == seedbed.JobDetach:
 		req.Action, req.Volume.Attach.Instance = seedbed.DoVolumeDetach, j.Subject
 	default:

@@ -236,7 +236,7 @@ func (r *router) volumeChange(action string, read func(c *fiber.Ctx, req *seedbe
 			return err
 		}
 		switch action {
-		case seedbed.DoVolumeRemove, seedbed.DoVolumeResize, seedbed.DoVolumeSet:
+		case seedbed.DoVolumeRemove, seedbed.DoVolumeResize, seedbed.DoVolumeSet, seedbed.DoVolumeMove:
 			ctx = server.OnMatch(ctx, c)
 		}
 		return r.submitOrPlan(ctx, c, req, dry)
@@ -255,6 +255,10 @@ func readVolumeResize(c *fiber.Ctx, req *seedbed.Request) error {
 
 func readVolumeSet(c *fiber.Ctx, req *seedbed.Request) error {
 	return server.Receive(c, &req.Volume.Set)
+}
+
+func readVolumeMove(c *fiber.Ctx, req *seedbed.Request) error {
+	return server.Receive(c, &req.Volume.Move)
 }
 
 func readAttachment(c *fiber.Ctx, req *seedbed.Request) error {

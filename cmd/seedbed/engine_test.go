@@ -74,6 +74,7 @@ var stages = map[seedbed.JobKind][]string{
 	seedbed.JobVolumeRemove: {"delete-volume"},
 	seedbed.JobVolumeResize: {"grow"},
 	seedbed.JobVolumeSet:    {"limit"},
+	seedbed.JobVolumeMove:   {"copy", "move", "delete-volume"},
 	seedbed.JobAttach:       {"attach", "show-volume"},
 	seedbed.JobDetach:       {"hide-volume", "detach"},
 	seedbed.JobNICAdd:       {"publish-nic", "plug", "show-nic"},
@@ -117,6 +118,12 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		if job.Kind == seedbed.JobVolumeSet {
 			var spec seedbed.VolumeJob
 			if err := errors.Join(json.Unmarshal(job.Spec, &spec), e.db.SetVolumeLimits(ctx, job.Ref(), *spec.Limits)); err != nil {
+				return err
+			}
+		}
+		if job.Kind == seedbed.JobVolumeMove && stage == "move" {
+			var spec seedbed.VolumeJob
+			if err := errors.Join(json.Unmarshal(job.Spec, &spec), e.db.SetVolumePlace(ctx, job.Ref(), *spec.Place)); err != nil {
 				return err
 			}
 		}

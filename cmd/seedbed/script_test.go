@@ -95,7 +95,7 @@ func scripts() testscript.Params {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": status, "until": until, "reported": reported, "sharing": sharing},
+			"status": status, "until": until, "reported": reported, "sharing": sharing, "having": having},
 	}
 }
 
@@ -110,6 +110,19 @@ func sharing(ts *testscript.TestScript, neg bool, nodes []string) {
 			Pools:     []seedbed.PoolInfo{{Name: "default", Type: "dir", Shared: true, Size: 100 * seedbed.GiB, Free: 25 * seedbed.GiB}},
 			Migration: seedbed.MigrationTarget{URI: "qemu+tls://" + name + "/system", TLS: true}}, "", time.Now()))
 	}
+}
+
+// having implements "having NODE POOL...": the node reports that it has these pools.
+func having(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: having NODE POOL...")
+	}
+	report := seedbed.NodeReport{CPUs: 16, Memory: 64 * seedbed.GiB, MemoryFree: 48 * seedbed.GiB, Arch: "x86_64",
+		Hypervisor: "QEMU 7.2.0 (kvm)"}
+	for _, pool := range args[1:] {
+		report.Pools = append(report.Pools, seedbed.PoolInfo{Name: pool, Type: "dir", Size: 100 * seedbed.GiB, Free: 25 * seedbed.GiB})
+	}
+	ts.Check(ts.Value(worldOf).(*world).db.NoteNode(context.Background(), args[0], report, "", time.Now()))
 }
 
 // worldOf is the name of a script's world among its values.

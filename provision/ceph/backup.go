@@ -3,6 +3,7 @@
 package ceph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,6 +121,17 @@ func (p *Pool) OpenSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, base
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
+}
+
+// OpenVolume implements worker.Archiver. A volume that a domain may use is read at s.Snapshot, which is taken for that.
+func (p *Pool) OpenVolume(ctx context.Context, job seedbed.JobID, s seedbed.CopySource) (backup.Source, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	if err := p.takePoint(ctx, job, s); err != nil {
+		return nil, err
+	}
+	return p.OpenSnapshot(ctx, seedbed.SnapshotSpec{Volume: s.From, Instance: s.Of, Name: cmp.Or(s.At, s.Snapshot)}, "")
 }
 
 // survey asks for the size, and for what was written and has changed.

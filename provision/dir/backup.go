@@ -27,11 +27,46 @@ func (p *Pool) OpenSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, _ st
 	if err != nil {
 		return nil, fmt.Errorf("%s in pool %s: %w", what, p.name, err)
 	}
+	return p.openRaw(what, size, func(path string) error { return file.CopySnapshot(ctx, spec.Name, path) })
+}
+
+// OpenVolume implements worker.Archiver. The disk is copied as by OpenSnapshot, while no domain has the file open.
+func (p *Pool) OpenVolume(ctx context.Context, _ seedbed.JobID, s seedbed.CopySource) (backup.Source, error) {
+	if s.At != "" {
+		return p.OpenSnapshot(ctx, seedbed.SnapshotSpec{Volume: s.From, Instance: s.Of, Name: s.At}, "")
+	}
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	what := "read volume " + s.From
+	file, size, err := p.beginOpen(ctx, s)
+	if err != nil {
+		return nil, fmt.Errorf("%s in pool %s: %w", what, p.name, err)
+	}
+	return p.openRaw(what, size, func(path string) error { return file.CopyRaw(ctx, path) })
+}
+
+// beginOpen returns the file of a volume, and the size of the disk, if there is space for a copy.
+func (p *Pool) beginOpen(ctx context.Context, s seedbed.CopySource) (*image.Volume, seedbed.Bytes, error) {
+	if err := p.enter(ctx); err != nil {
+		return nil, 0, err
+	}
+	defer p.leave()
+	have, err := p.there(s.From, s.Of)
+	if err != nil {
+		return nil, 0, err
+	}
+	file, err := p.copied(have)
+	return file, seedbed.Bytes(have.Size), err
+}
+
+// openRaw opens a disk of that size that copy writes to a file which exists. The file has no name afterwards.
+func (p *Pool) openRaw(what string, size seedbed.Bytes, copy func(path string) error) (backup.Source, error) {
 	path, err := p.rawPath()
 	if err != nil {
 		return nil, err
 	}
-	err = file.CopySnapshot(ctx, spec.Name, path)
+	err = copy(path)
 	var f *os.File
 	if err == nil {
 		f, err = os.Open(path)

@@ -102,6 +102,14 @@ func (v Volume) Copy(ctx context.Context, at, dst string, size seedbed.Bytes, pr
 // have the file open: what a snapshot has does not change. The data is not yet synced. It returns ErrFull if there is no space, and the
 // errors of Header.
 func (v Volume) CopySnapshot(ctx context.Context, name, dst string) error {
+	return room(v.copyRaw(ctx, dst, "-U", "-l", "snapshot.name="+name))
+}
+
+// CopyRaw is CopySnapshot for what the disk contains now. QEMU's own lock keeps domains out in the meantime. It returns ErrInUse while a
+// domain has the file open.
+func (v Volume) CopyRaw(ctx context.Context, dst string) error { return used(v.copyRaw(ctx, dst)) }
+
+func (v Volume) copyRaw(ctx context.Context, dst string, how ...string) error {
 	if _, err := v.Header(); err != nil {
 		return err
 	}
@@ -110,8 +118,8 @@ func (v Volume) CopySnapshot(ctx context.Context, name, dst string) error {
 		from.Read = append(from.Read, v.Backing)
 	}
 	_, err := command.Run(ctx, command.Command{Name: Tool, Timeout: longTime, Limits: changing, Confined: &from,
-		Args: []string{"convert", "-U", "-l", "snapshot.name=" + name, "-f", string(QCOW2), "-O", string(Raw), v.Path, dst}})
-	return room(err)
+		Args: append(append([]string{"convert"}, how...), "-f", string(QCOW2), "-O", string(Raw), v.Path, dst)})
+	return err
 }
 
 // locked is the tool's message when another process has the file open.

@@ -71,6 +71,8 @@ func (in *Intake) volumeWork(ctx context.Context, req seedbed.Request) (volumeWo
 		return in.largerVolume(ctx, v, req)
 	case seedbed.DoVolumeSet:
 		return in.limitedVolume(ctx, v, req)
+	case seedbed.DoVolumeMove:
+		return in.movedVolume(ctx, v, req)
 	case seedbed.DoVolumeDetach:
 		return in.detach(ctx, v, req)
 	}
@@ -125,7 +127,7 @@ func (in *Intake) newVolume(ctx context.Context, req seedbed.Request) (w volumeW
 	if err := seedbed.CheckName("pool", v.Pool); err != nil {
 		return w, err
 	}
-	node, err := in.placer.Holder(ctx, v.Pool, add.Node)
+	node, err := in.placer.Holder(ctx, v.Pool, add.Node, w.from.Pool)
 	if err != nil {
 		return w, unheld(ctx, v.Pool, err)
 	}
@@ -197,6 +199,30 @@ func (in *Intake) limitedVolume(ctx context.Context, v seedbed.ProjectVolume, re
 	w, err := in.onVolume(ctx, v, req, seedbed.VolumeJob{ID: v.ID, Name: v.Name, Set: &change})
 	w.becomes.IOLimits = next
 	return w, err
+}
+
+// movedVolume returns the job that takes a volume to another pool.
+func (in *Intake) movedVolume(ctx context.Context, v seedbed.ProjectVolume, req seedbed.Request) (w volumeWork, err error) {
+	to := req.Volume.Move
+	if err := seedbed.CheckName("pool", to.Pool); err != nil {
+		return w, err
+	}
+	if seedbed.IsTenant(ctx) && to.Node != "" {
+		return w, seedbed.Errorf(seedbed.ErrForbidden, "a node is chosen from the default project only: expected none")
+	}
+	w, err = in.onVolume(ctx, v, req, seedbed.VolumeJob{ID: v.ID, Name: v.Name, Place: &seedbed.VolumePlace{Pool: to.Pool}})
+	if err != nil {
+		return w, err
+	}
+	w.becomes.Pool, w.becomes.Image, w.grows = to.Pool, "", v.Size
+	has := cmp.Or(v.Node, w.inst.Node) // which must do it
+	if has != "" && to.Node != "" && to.Node != has {
+		return w, seedbed.Errorf(seedbed.ErrInvalid, "volume %q is on node %s, and moves to another pool of that: expected no node", v.Name, has)
+	}
+	if w.Job.Node, err = in.placer.Holder(ctx, to.Pool, cmp.Or(has, to.Node), v.Pool); err != nil {
+		return w, unheld(ctx, to.Pool, err)
+	}
+	return w, nil
 }
 
 // onVolume returns a job on a volume: one of the instance that has it, if any does.
@@ -297,6 +323,9 @@ func (in *Intake) planVolume(ctx context.Context, req seedbed.Request) (seedbed.
 		if w.from.Name != "" {
 			p.Notes = append(p.Notes, "it becomes a copy of volume "+w.from.Name)
 		}
+		if req.Action == seedbed.DoVolumeMove {
+			p.Notes = append(p.Notes, "it is copied, and then removed where it was")
+		}
 		if limits := v.IOLimits.String(); limits != "" {
 			p.Notes = append(p.Notes, "it may do "+limits)
 		}
@@ -322,7 +351,7 @@ func (in *Intake) volumeProblem(ctx context.Context, req seedbed.Request, w volu
 	case req.Action == seedbed.DoVolumeAdd && (errors.Is(err, seedbed.ErrNotFound) || err == nil && v.ID == ""):
 		switch {
 		case w.from.Name != "":
-			return w.from.CheckCopy(w.becomes.Pool, req.Volume.Add.Size)
+			return w.from.CheckCopy(w.from.Pool, req.Volume.Add.Size)
 		case w.image.Name == "":
 			return nil
 		}
@@ -335,6 +364,8 @@ func (in *Intake) volumeProblem(ctx context.Context, req seedbed.Request, w volu
 		return v.CheckIdle()
 	case req.Action == seedbed.DoVolumeAttach:
 		return v.CheckAttach(w.inst)
+	case req.Action == seedbed.DoVolumeMove:
+		return v.CheckMove(w.becomes.Pool, w.inst)
 	}
 	return nil
 }

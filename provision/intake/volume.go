@@ -74,7 +74,7 @@ type source struct {
 }
 
 func (s source) asSource() *seedbed.VolumeSource {
-	return &seedbed.VolumeSource{ID: s.ID, Name: s.Name, Volume: s.Volume, Owner: s.Owner, Snapshot: s.snapshot}
+	return &seedbed.VolumeSource{ID: s.ID, Name: s.Name, Volume: s.Volume, Owner: s.Owner, Pool: s.Pool, Snapshot: s.snapshot}
 }
 
 // sourceOf returns the volume that a request means with the name of a volume, that of an instance, INSTANCE:INDEX, or one of the latter two

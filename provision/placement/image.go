@@ -10,15 +10,20 @@ import (
 )
 
 // Holder returns the node on which an image of the pool is to be made: the node asked, or this host
-// if it has the pool, or the first node that has it. It returns seedbed.ErrInvalid if the node
-// asked for cannot do it.
-func (p *Placer) Holder(ctx context.Context, pool, asked string) (string, error) {
+// if it has the pool, or the first node that has it. The node must have the pools also as well. It
+// returns seedbed.ErrInvalid if the node asked for cannot do it.
+func (p *Placer) Holder(ctx context.Context, pool, asked string, also ...string) (string, error) {
 	if err := p.refresh(ctx, asked); err != nil {
 		return "", err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := Demand{Node: asked, Pools: []string{pool}}
+	for _, other := range also {
+		if other != "" && other != pool {
+			w.Pools = append(w.Pools, other)
+		}
+	}
 	all := p.snapshot.weigh(w, Config{}, p.now())
 	// A cordoned node may get images.
 	all = slices.DeleteFunc(all, func(c candidate) bool { return c.refused != "" && !c.passing })

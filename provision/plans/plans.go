@@ -64,6 +64,9 @@ type Store interface {
 	// SetVolumeLimits records how fast the volume of a job may be.
 	SetVolumeLimits(ctx context.Context, ref seedbed.JobRef, l seedbed.IOLimits) error
 
+	// SetVolumePlace records where the volume of a job is now.
+	SetVolumePlace(ctx context.Context, ref seedbed.JobRef, to seedbed.VolumePlace) error
+
 	// SetHardware records the hardware of the job's instance, and what of it its guest gets only at its next start.
 	SetHardware(ctx context.Context, ref seedbed.JobRef, h seedbed.Hardware, pending []string) error
 
@@ -148,6 +151,7 @@ var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
 	seedbed.JobVolumeRemove:   (*task).volumeRemovePlan,
 	seedbed.JobVolumeResize:   (*task).volumeResizePlan,
 	seedbed.JobVolumeSet:      (*task).volumeSetPlan,
+	seedbed.JobVolumeMove:     (*task).volumeMovePlan,
 	seedbed.JobAttach:         (*task).attachPlan,
 	seedbed.JobDetach:         (*task).detachPlan,
 	seedbed.JobNICAdd:         (*task).nicAddPlan,

@@ -140,7 +140,7 @@ func (t *task) unmakeVolume(ctx context.Context) error {
 	if err != nil || spec.From == nil {
 		return err
 	}
-	return t.endCopying(ctx, v.Pool, *spec.From)
+	return t.endCopying(ctx, cmp.Or(spec.From.Pool, v.Pool), *spec.From)
 }
 
 // endCopying removes the snapshot that was taken of a volume to copy it.
@@ -242,11 +242,15 @@ func (t *task) held(ctx context.Context) (seedbed.ProjectVolume, error) {
 }
 
 // attachVolume attaches the volume to the domain: to its definition and, if it runs, to its guest.
-func (t *task) attachVolume(ctx context.Context) error {
+func (t *task) attachVolume(ctx context.Context) error { return t.attachFrom(ctx, "") }
+
+// attachFrom attaches the volume as it is in a pool; empty means the one that it is recorded in.
+func (t *task) attachFrom(ctx context.Context, pool string) error {
 	v, err := t.held(ctx)
 	if err != nil {
 		return err
 	}
+	v.Pool = cmp.Or(pool, v.Pool)
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		return effects.AttachDisk.Do(ctx, t.Worker(), call, effects.DiskAttachment{
 			ID: t.Job.Instance, Volume: effects.VolumeRef{Pool: v.Pool, Name: v.Volume, Instance: v.Owner},

@@ -11,12 +11,16 @@ import (
 	"seedbed/provision/effects"
 )
 
-// Archiver reads volumes for backups, and makes volumes from them.
+// Archiver reads volumes, for backups and other pools, and makes volumes from what was read.
 type Archiver interface {
 	// OpenSnapshot opens what a volume contained at a snapshot, for reading. base is the name of an earlier snapshot of the volume, or
 	// empty. The volume may be in use; it must not be removed before the source is closed. Errors: ErrNotFound without the volume or the
 	// snapshot, ErrConflict for another instance's volume. A base that does not exist counts as none.
 	OpenSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, base string) (backup.Source, error)
+	// OpenVolume opens what a volume contains at one moment of the call, or contained at its snapshot s.At, for reading. It must not be
+	// removed before the source is closed. Afterwards RemoveSnapshot removes what the driver may have taken for job: s.Snapshot. Errors:
+	// those of OpenSnapshot, ErrInUse if the driver cannot read a volume that is in use, ErrFull without room.
+	OpenVolume(ctx context.Context, job seedbed.JobID, s seedbed.CopySource) (backup.Source, error)
 	// FillVolume makes a blank volume like CloneVolume, and has fill write to it. from is what it is a copy of: an existing volume with the
 	// same name, instance, from and size is returned unchanged. After an error no partly made volume is left.
 	FillVolume(

@@ -22,12 +22,8 @@ func (s *Server) handleVolumes(h effects.Handlers) {
 	})
 	effects.CopyVolume.Handle(h, func(
 		ctx context.Context, c seedbed.Call, a seedbed.VolumeCopy, to effects.Listener,
-	) (info seedbed.VolumeInfo, err error) {
-		pool, err := s.owned(a.Pool, a.Instance)
-		if err != nil {
-			return info, err
-		}
-		return pool.CopyVolume(ctx, c.Job, a, to.Progress)
+	) (seedbed.VolumeInfo, error) {
+		return s.copyVolume(ctx, c.Job, a, to.Progress)
 	})
 	effects.RemoveVolume.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.VolumeRef) error {
 		pool, err := s.owned(a.Pool, a.Instance)

@@ -226,6 +226,62 @@ func testPoolQuota(b *bench) {
 	b.want(err, seedbed.ErrForbidden, "disk in pool default: it has 10GiB, this wants 10GiB more, and 15GiB is the most")
 }
 
+// testVolumeMoved takes volumes to a pool whose quota has room for one of them.
+func testVolumeMoved(b *bench) {
+	ctx := context.Background()
+	b.world()
+	b.bounded(seedbed.ProjectQuota{TokenQuota: seedbed.TokenQuota{Disk: 2 * seedbed.GiB},
+		DiskIn: map[string]seedbed.Bytes{"other": 1536 * seedbed.MiB}})
+	named := func(name string) seedbed.ProjectVolume {
+		b.Helper()
+		return get(b.ProjectVolume(ctx, "acme", name))(b)
+	}
+	for _, name := range []string{"first", "second"} {
+		a := volumeAddOf(name)
+		a.Job.Project = "acme"
+		get(b.Accept(ctx, a))(b)
+		b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	}
+	moveOf := func(name string, to *seedbed.VolumePlace) seedbed.Acceptance {
+		a := volumeResizeOf("", name, 0)
+		a.Job.Kind, a.Job.Project = seedbed.JobVolumeMove, "acme"
+		a.Job.Spec, _ = json.Marshal(seedbed.VolumeJob{Name: name, Place: to})
+		return a
+	}
+	for _, bad := range []*seedbed.VolumePlace{nil, {Pool: "default"}} {
+		_, err := b.Accept(ctx, moveOf("first", bad))
+		b.want(err, seedbed.ErrInvalid)
+	}
+	get(b.Accept(ctx, moveOf("first", &seedbed.VolumePlace{Pool: "other"})))(b)
+	get(b.Accept(ctx, moveOf("second", &seedbed.VolumePlace{Pool: "other"})))(b)
+	b.equal(named("first").State, seedbed.VolumeChanging)
+	copied := copyAddOf("copy", named("first"))
+	copied.Job.Project = "acme"
+	_, err := b.Accept(ctx, copied)
+	b.want(err, seedbed.ErrInUse)
+	was, to := named("first").Place(), seedbed.VolumePlace{Pool: "other", Node: node}
+	one, two := b.claim(), b.claim()
+	var spec seedbed.VolumeJob
+	b.must(json.Unmarshal(one.Spec, &spec))
+	b.equal([]any{*spec.Former, *spec.Place, one.Pool}, []any{was, to, "default"})
+	for _, j := range []seedbed.Job{one, two} {
+		b.must(b.Step(ctx, j.Ref(), seedbed.Step{Next: "move", Total: 3}))
+	}
+	for range 2 {
+		b.must(b.SetVolumePlace(ctx, one.Ref(), to))
+	}
+	b.equal(named("first").Place(), to)
+	b.want(b.SetVolumePlace(ctx, two.Ref(), to), seedbed.ErrForbidden, "disk in pool other: it has 1GiB, this wants 1GiB more")
+	b.want(b.SetVolumeSize(ctx, one.Ref(), seedbed.TiB), seedbed.ErrConflict)
+	b.must(b.Undo(ctx, one.Ref(), "no"))
+	b.must(b.SetVolumePlace(ctx, one.Ref(), was))
+	b.must(b.Finish(ctx, one.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "no"}))
+	b.equal([]any{named("first").Place(), named("first").State}, []any{was, seedbed.VolumeFree})
+	b.must(b.SetVolumePlace(ctx, two.Ref(), to))
+	b.must(b.Finish(ctx, two.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
+	b.equal([]any{named("second").Place(), named("second").State}, []any{to, seedbed.VolumeFree})
+}
+
 func testJobQuota(b *bench) {
 	ctx := context.Background()
 	b.world()

@@ -15,7 +15,7 @@ func VolumeCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "volume", Aliases: []string{"volumes"}, Short: "Manage volumes that can be attached to instances"})
 	r := volumes(a)
 	c.AddCommand(volumeAdd(a), r.List(a, "list", "List volumes, and the disks of instances"), r.Show(a, "show NAME", "Show a volume"),
-		volumeResize(a), volumeSet(a),
+		volumeResize(a), volumeSet(a), volumeMove(a),
 		volumeAttach(a), volumeDetach(a), volumeRename(a), volumeRemove(a))
 	return c
 }
@@ -49,7 +49,8 @@ func volumeAdd(a *cli.App) *cobra.Command {
 		Short: "Make a volume that no instance has",
 		Long: `Make a volume that no instance has: a blank one of a size, a clone of an image, or a copy
 of another volume, whose name is given, or of a disk of an instance, as VM:INDEX, or
-VM:INDEX@SNAPSHOT for what it had at a snapshot. It belongs to the project, and can be attached to one of its instances at a time. In a pool
+VM:INDEX@SNAPSHOT for what it had at a snapshot. A copy is in the same pool, or in another one
+that its node has as well. It belongs to the project, and can be attached to one of its instances at a time. In a pool
 that nodes do not share, it stays on its node, and only instances there can have it.`,
 	}
 	a.Fill(c, &r, append(limitFlags(),
@@ -61,6 +62,28 @@ that nodes do not share, it stays on its node, and only instances there can have
 	)...)
 	return onVolume(a, c, func(args []string) (seedbed.Request, error) {
 		return seedbed.Request{Action: seedbed.DoVolumeAdd, Name: args[0], Volume: seedbed.VolumeOrder{Add: r}}, nil
+	})
+}
+
+func volumeMove(a *cli.App) *cobra.Command {
+	var to seedbed.VolumeMove
+	c := &cobra.Command{
+		Use:   "move VOLUME",
+		Short: "Take a volume to another pool",
+		Long: `Take a volume to another pool. It is copied, the copy is compared with it, and then it is
+removed where it was, into the trash if that pool has one. An instance that has it must be
+stopped. A node must have both pools. Snapshots of the volume do not move with it.`,
+		ValidArgsFunction: a.Completion(cli.VolumesIn(seedbed.VolumeFree, seedbed.VolumeAttached), cli.NoNames),
+	}
+	a.Fill(c, &to,
+		cli.Flag{Field: "pool", Usage: "`POOL` to take it to"},
+		cli.Flag{Field: "node", Usage: "`NODE` that is to have it, in a pool that nodes do not share (default: the first that has both pools)"},
+	)
+	return onVolume(a, c, func(args []string) (r seedbed.Request, err error) {
+		if to.Pool == "" {
+			return r, cli.Usagef("the pool is missing: give --pool")
+		}
+		return seedbed.Request{Action: seedbed.DoVolumeMove, Name: args[0], Volume: seedbed.VolumeOrder{Move: to}}, nil
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 func (p *Pool) adoptable(disk string) (volume, error) {
 	for _, v := range p.volumes {
 		switch {
-		case disk != source(v.Name):
+		case disk != p.source(v.Name):
 		case v.Instance != "":
 			return v, seedbed.Errorf(seedbed.ErrConflict, "%s is a volume already", disk)
 		default:
@@ -41,7 +41,7 @@ func (p *Pool) AdoptVolume(ctx context.Context, job seedbed.JobID, a seedbed.Vol
 	return effect(ctx, p, "AdoptVolume", func() (info seedbed.VolumeInfo, err error) {
 		if v, there := p.volumes[a.Name]; there && v.Instance == a.Instance {
 			return p.info(&v), nil
-		} else if there && a.Source != source(a.Name) {
+		} else if there && a.Source != p.source(a.Name) {
 			return info, seedbed.Errorf(seedbed.ErrConflict, "volume %s exists and is another one", a.Name)
 		}
 		v, err := p.adoptable(a.Source)

@@ -28,7 +28,27 @@ func (p *Pool) OpenSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, _ st
 	})
 }
 
-// archived is a volume at a snapshot.
+// OpenVolume implements worker.Archiver. The disk begins with what tests have written to it.
+func (p *Pool) OpenVolume(ctx context.Context, _ seedbed.JobID, s seedbed.CopySource) (backup.Source, error) {
+	if s.At != "" {
+		return p.OpenSnapshot(ctx, seedbed.SnapshotSpec{Volume: s.From, Instance: s.Of, Name: s.At}, "")
+	}
+	return effect(ctx, p, "OpenVolume", func() (backup.Source, error) {
+		if err := s.Check(); err != nil {
+			return nil, err
+		}
+		v, err := p.must(s.From, s.Of)
+		if err == nil {
+			err = p.unused(v)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &archived{content: v.content.now, size: seedbed.Bytes(v.Size)}, nil
+	})
+}
+
+// archived is a volume that is read.
 type archived struct {
 	content string
 	size    seedbed.Bytes

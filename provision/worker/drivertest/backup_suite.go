@@ -15,6 +15,7 @@ var backupCases = []poolCase{
 	{"back up", testBackUp},
 	{"back up refused", testBackUpRefused},
 	{"fill", testFill},
+	{"transfer", testTransfer},
 }
 
 // place makes a place for backups in a directory.
@@ -202,4 +203,56 @@ func testFill(t *testing.T, d PoolDriver, p worker.Pool) {
 	}
 	volumes(t, p, got)
 	ok(t, "remove", p.RemoveVolume(ctx, spec.Name, spec.Instance))
+}
+
+// testTransfer reads a volume as it is, and as it was at a snapshot, and makes another one of that.
+func testTransfer(t *testing.T, d PoolDriver, p worker.Pool) {
+	ctx, job := t.Context(), seedbed.NewJobID()
+	_, v, info := cloned(t, p)
+	write(t, d, p, v, 1)
+	take(t, p, v, "s1")
+	write(t, d, p, v, 2)
+	now := sourceOf(v)
+	then := seedbed.CopySource{From: v.Name, Of: v.Instance, At: "s1"}
+	for n, source := range map[byte]seedbed.CopySource{1: then, 2: now} {
+		to := clone(info.Size + 4*seedbed.MiB)
+		to.Image = ""
+		last := -1
+		source.FromPool = "from"
+		order := seedbed.VolumeCopy{VolumeSpec: to, CopySource: source}
+		got, err := worker.Transfer(ctx, job, p, p, order, func(s seedbed.Progress) {
+			if s.Percent() < last || s.Done > s.Total {
+				t.Errorf("progress goes back or beyond its end: %v after %d%%", s, last)
+			}
+			last = s.Percent()
+		})
+		ok(t, "transfer", err)
+		if last != 100 || got.Size != to.Size || got.Instance != to.Instance || got.Job != job || got.Disk.Backing != "" {
+			t.Errorf("made %+v, progress ends at %d%%", got, last)
+		}
+		if same, err := worker.Transfer(ctx, job, p, p, order, nil); err != nil || same != got {
+			t.Errorf("transfer again: %+v, %v", same, err)
+		}
+		has(t, d, p, to, n, info.Size)
+		snapshots(t, p, to)
+		snapshots(t, p, v, "s1")
+		write(t, d, p, to, 3)
+		_, err = worker.Transfer(ctx, job, p, p, order, nil)
+		is(t, "a copy that differs", err, seedbed.ErrConflict)
+		ok(t, "remove the copy", p.RemoveVolume(ctx, to.Name, to.Instance))
+		ok(t, "remove what is left", p.RemoveSnapshot(ctx, snapshotOf(v, now.Snapshot), job))
+	}
+	absent, other := now, now
+	absent.From, other.Of = "absent", seedbed.NewInstanceID()
+	for want, source := range map[error]seedbed.CopySource{seedbed.ErrNotFound: absent, seedbed.ErrConflict: other, seedbed.ErrInvalid: {}} {
+		_, err := p.OpenVolume(ctx, job, source)
+		is(t, "open "+source.From, err, want)
+	}
+	small := seedbed.VolumeCopy{VolumeSpec: clone(info.Size / 2), CopySource: now}
+	_, err := worker.Transfer(ctx, job, p, p, small, nil)
+	is(t, "a smaller copy", err, seedbed.ErrInvalid)
+	ok(t, "remove what is left", p.RemoveSnapshot(ctx, snapshotOf(v, now.Snapshot), job))
+	snapshots(t, p, v, "s1")
+	ok(t, "remove", p.RemoveVolume(ctx, v.Name, v.Instance))
+	volumes(t, p)
 }

@@ -45,11 +45,16 @@ type volume struct {
 }
 
 func (p *Pool) info(v *volume) seedbed.VolumeInfo {
-	return v.VolumeInfo(p.name, seedbed.Disk{Type: "file", Source: source(v.Name), Format: "qcow2"})
+	return v.VolumeInfo(p.name, seedbed.Disk{Type: "file", Source: p.source(v.Name), Format: "qcow2"})
 }
 
 // source is where the disk of a volume is.
-func source(name string) string { return "/memory/" + name + ".qcow2" }
+func (p *Pool) source(name string) string {
+	if p.shared {
+		return "/memory/" + p.name + "/" + name + ".qcow2"
+	}
+	return "/memory/" + name + ".qcow2"
+}
 
 const poolSize = 1 * seedbed.TiB
 

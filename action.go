@@ -60,6 +60,7 @@ const (
 	ActionSnapshotCreate       Action = "snapshot.create"
 	ActionSnapshotRemove       Action = "snapshot.remove"
 	ActionSnapshotRestore      Action = "snapshot.restore"
+	ActionSnapshotSchedule     Action = "snapshot.schedule"
 	ActionBackupRead           Action = "backup.read"
 	ActionBackupCreate         Action = "backup.create"
 	ActionBackupRestore        Action = "backup.restore"
@@ -172,16 +173,17 @@ var actions = []ActionInfo{
 	{ActionInstanceResize, RoleOperator, false, "resize and rename instances, change their hardware, make their volumes independent"},
 	{ActionInstanceRemove, RoleOperator, false, "remove instances with their volumes"},
 	{ActionInstanceAnnounce, RoleOperator, false, "announce maintenance to the guests of instances"},
-	{ActionSnapshotRead, RoleViewer, false, "see the snapshots of instances"},
+	{ActionSnapshotRead, RoleViewer, false, "see the snapshots of instances and their schedules"},
 	{ActionSnapshotCreate, RoleOperator, false, "take snapshots of instances"},
 	{ActionSnapshotRemove, RoleOperator, false, "remove snapshots of instances"},
 	{ActionSnapshotRestore, RoleOperator, false, "bring the volumes of instances back to a snapshot"},
+	{ActionSnapshotSchedule, RoleOperator, false, "make, run and remove the schedules of snapshots"},
 	{ActionBackupRead, RoleViewer, false, "see backups and their schedules"},
 	{ActionBackupCreate, RoleOperator, false, "make backups of instances"},
 	{ActionBackupRestore, RoleOperator, false, "make instances of backups"},
 	{ActionBackupVerify, RoleOperator, false, "read backups as a whole, and compare their digests"},
 	{ActionBackupRemove, RoleOperator, false, "remove backups"},
-	{ActionBackupSchedule, RoleOperator, false, "make and remove the schedules of backups"},
+	{ActionBackupSchedule, RoleOperator, false, "make, run and remove the schedules of backups"},
 	{ActionDiskRead, RoleViewer, false, "see the volumes of projects, and the disks of instances"},
 	{ActionDiskManage, RoleOperator, false, "make, change and remove volumes"},
 	{ActionDiskAttach, RoleOperator, false, "attach volumes to instances, and detach them"},

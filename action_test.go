@@ -54,7 +54,8 @@ func TestActionsOf(t *testing.T) {
 		patterns, want []string
 	}{
 		{nil, []string{"self.read"}},
-		{[]string{"snapshot.*"}, []string{"self.read", "snapshot.read", "snapshot.create", "snapshot.remove", "snapshot.restore"}},
+		{[]string{"snapshot.*"}, []string{"self.read", "snapshot.read", "snapshot.create", "snapshot.remove", "snapshot.restore",
+			"snapshot.schedule"}},
 		{[]string{"image.read", "image.*"}, []string{"self.read", "image.read", "image.import", "image.publish", "image.remove"}},
 		{[]string{"paint.*", "image.paint", "*", "snap.*", ".*", ""}, []string{"self.read"}},
 	} {

@@ -191,10 +191,11 @@ func (t BackupTarget) Check() error {
 	return t.Keep.Check()
 }
 
-// Retention says which backups of an instance are kept: the newest ones, and the newest of each of the last days, weeks and months that
-// have any. A backup is kept if one of the rules keeps it. The zero value keeps all.
+// Retention says which backups or snapshots of an instance are kept: the newest ones, and the newest of each of the last hours, days, weeks
+// and months that have any. One is kept if one of the rules keeps it. The zero value keeps all.
 type Retention struct {
 	Last    int `json:"last,omitempty"`
+	Hourly  int `json:"hourly,omitempty"`
 	Daily   int `json:"daily,omitempty"`
 	Weekly  int `json:"weekly,omitempty"`
 	Monthly int `json:"monthly,omitempty"`
@@ -202,7 +203,7 @@ type Retention struct {
 
 // Check returns ErrInvalid for a number that is out of range.
 func (r Retention) Check() error {
-	for _, n := range []int{r.Last, r.Daily, r.Weekly, r.Monthly} {
+	for _, n := range []int{r.Last, r.Hourly, r.Daily, r.Weekly, r.Monthly} {
 		if n < 0 || n > maxKept {
 			return Errorf(ErrInvalid, "keep %d: expected 0 to %d", n, maxKept)
 		}
@@ -216,7 +217,7 @@ func (r Retention) String() string {
 	for _, one := range []struct {
 		n    int
 		what string
-	}{{r.Last, "last"}, {r.Daily, "daily"}, {r.Weekly, "weekly"}, {r.Monthly, "monthly"}} {
+	}{{r.Last, "last"}, {r.Hourly, "hourly"}, {r.Daily, "daily"}, {r.Weekly, "weekly"}, {r.Monthly, "monthly"}} {
 		if one.n > 0 {
 			all = append(all, fmt.Sprintf("%d %s", one.n, one.what))
 		}
@@ -231,7 +232,7 @@ func ParseRetention(text string) (r Retention, err error) {
 			break
 		}
 		name, number, _ := strings.Cut(strings.TrimSpace(rule), "=")
-		to := map[string]*int{"last": &r.Last, "daily": &r.Daily, "weekly": &r.Weekly, "monthly": &r.Monthly}[name]
+		to := map[string]*int{"last": &r.Last, "hourly": &r.Hourly, "daily": &r.Daily, "weekly": &r.Weekly, "monthly": &r.Monthly}[name]
 		n, err := strconv.Atoi(number)
 		if to == nil || err != nil {
 			return r, Errorf(ErrInvalid, "keep %q: expected rules such as last=3,daily=7,weekly=4,monthly=12", Clip(text))
@@ -241,8 +242,8 @@ func ParseRetention(text string) (r Retention, err error) {
 	return r, r.Check()
 }
 
-// Kept returns for each of the times at which backups of one instance were made whether it is kept. Days, weeks and months are those of
-// UTC.
+// Kept returns for each of the times at which backups or snapshots of one instance were made whether it is kept. Hours, days, weeks and
+// months are those of UTC.
 func (r Retention) Kept(made []time.Time) []bool {
 	kept, order := make([]bool, len(made)), make([]int, len(made))
 	for i := range made {
@@ -254,6 +255,7 @@ func (r Retention) Kept(made []time.Time) []bool {
 		of func(i int) string
 	}{
 		{r.Last, strconv.Itoa},
+		{r.Hourly, func(i int) string { return made[i].UTC().Format("2006-01-02T15") }},
 		{r.Daily, func(i int) string { return made[i].UTC().Format(time.DateOnly) }},
 		{r.Weekly, func(i int) string { y, w := made[i].UTC().ISOWeek(); return fmt.Sprint(y, "/", w) }},
 		{r.Monthly, func(i int) string { return made[i].UTC().Format("2006-01") }},
@@ -307,6 +309,8 @@ type BackupJob struct {
 	Full bool `json:"full,omitempty"`
 	// Exclude are the names of attached volumes that are left out.
 	Exclude []string `json:"exclude,omitempty"`
+	// Schedule is the schedule that has asked for it; empty for a caller.
+	Schedule string `json:"schedule,omitempty"`
 }
 
 // BackupWork is the input of a job that verifies or removes backups.
@@ -334,53 +338,4 @@ type BackupRestoreRequest struct {
 	Off bool `json:"off,omitempty"`
 	// Node is the node for it; empty leaves the choice to the placement.
 	Node string `json:"node,omitempty"`
-}
-
-// BackupSchedule says when backups of instances are made by themselves.
-type BackupSchedule struct {
-	// Name is the qualified name: see Qualified. The instances are those of its project.
-	Name    string `json:"name"`
-	Project string `json:"project"`
-	Target  string `json:"target"`
-	// Cron is when: five fields of cron(5), in UTC.
-	Cron string `json:"cron"`
-	// Profile and Tag choose the instances: those made from that profile, and those with that tag, which is KEY or KEY=VALUE. One of them
-	// is set.
-	Profile string `json:"profile,omitempty"`
-	Tag     string `json:"tag,omitempty"`
-	// Revision and Created are set by the server.
-	Revision int64     `json:"revision"`
-	Created  time.Time `json:"created"`
-}
-
-// Takes reports whether the schedule makes backups of that instance.
-func (s BackupSchedule) Takes(i Instance) bool {
-	if i.Project != s.Project || i.State != InstanceRunning && i.State != InstanceStopped {
-		return false
-	}
-	if s.Profile != "" {
-		return i.Profile == s.Profile
-	}
-	key, value, exact := strings.Cut(s.Tag, "=")
-	v, has := i.Tags[key]
-	return has && (!exact || v == value)
-}
-
-// Check returns ErrInvalid for a schedule that is not valid, apart from its cron fields.
-func (s BackupSchedule) Check() error {
-	if err := CheckQualified("backup schedule", s.Project, s.Name); err != nil {
-		return err
-	}
-	if err := CheckTargetName(s.Target); err != nil {
-		return err
-	}
-	switch {
-	case (s.Profile == "") == (s.Tag == ""):
-		return Errorf(ErrInvalid, "backup schedule %q: expected a profile or a tag, and not both", s.Name)
-	case len(s.Tag) > maxTargetText:
-		return Errorf(ErrInvalid, "backup schedule %q: the tag is too long: expected at most %d characters", s.Name, maxTargetText)
-	case s.Profile != "":
-		return CheckQualifiedName("profile", s.Profile)
-	}
-	return nil
 }

@@ -23,6 +23,7 @@ func TestRetention(t *testing.T) {
 		"":                         {0, 1, 2, 3, 4, 5, 6},
 		"last=2":                   {5, 6},
 		"daily=2":                  {3, 6},
+		"hourly=2":                 {5, 6},
 		"weekly=2":                 {2, 6}, // Sunday, 1 March, is of the week before
 		"monthly=3":                {0, 1, 6},
 		"monthly=9":                {0, 1, 6},
@@ -42,23 +43,30 @@ func TestRetention(t *testing.T) {
 			t.Errorf("%q keeps %v, want %v", text, got, want)
 		}
 	}
-	for _, text := range []string{"3", "last", "last=x", "last=-1", "hourly=2", "last=1001"} {
+	for _, text := range []string{"3", "last", "last=x", "last=-1", "yearly=2", "last=1001"} {
 		if _, err := ParseRetention(text); KindName(err) != "invalid" {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
 
-func TestBackupSchedule(t *testing.T) {
+func TestSchedule(t *testing.T) {
 	t.Parallel()
 	i := Instance{Project: DefaultProject, State: InstanceStopped, Profile: "web", Tags: map[string]string{"backup": "nightly"}}
 	for tag, want := range map[string]bool{"backup": true, "backup=nightly": true, "backup=weekly": false, "other": false} {
-		if got := (BackupSchedule{Project: DefaultProject, Tag: tag}).Takes(i); got != want {
+		if got := (Schedule{Project: DefaultProject, ScheduleSettings: ScheduleSettings{Tag: tag}}).Takes(i); got != want {
 			t.Errorf("tag %s: %v", tag, got)
 		}
 	}
-	if !(BackupSchedule{Project: DefaultProject, Profile: "web"}).Takes(i) || (BackupSchedule{Project: "acme", Profile: "web"}).Takes(i) {
+	web := ScheduleSettings{Profile: "web"}
+	if !(Schedule{Project: DefaultProject, ScheduleSettings: web}).Takes(i) || (Schedule{Project: "acme", ScheduleSettings: web}).Takes(i) {
 		t.Error("by profile")
+	}
+	i.Name = "web1"
+	for name, want := range map[string]bool{"web1": true, "web2": false} {
+		if (Schedule{Project: DefaultProject, ScheduleSettings: ScheduleSettings{Instances: []string{name}}}).Takes(i) != want {
+			t.Errorf("by name %s", name)
+		}
 	}
 }
 

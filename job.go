@@ -255,6 +255,8 @@ type Request struct {
 	// JobOptions are for the job. They take precedence over those of the profile. After may be the
 	// start of a job's ID.
 	JobOptions
+	// Schedule is the qualified name of the schedule that asks for a backup or a snapshot, or that has made the snapshot which is removed.
+	Schedule string `json:"-"`
 	// KeepDisks makes the disks of a removed instance volumes of its project.
 	KeepDisks bool `json:"-"`
 	// Confirm is the name again, to remove, rebuild or restore a protected instance. A webhook cannot set

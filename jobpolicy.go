@@ -1,7 +1,9 @@
 package seedbed
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -210,6 +212,8 @@ func (o JobOptions) Over(below JobOptions) JobOptions {
 type SnapshotJob struct {
 	Name   string `json:"name"`
 	Freeze Freeze `json:"freeze,omitempty"`
+	// Schedule is the schedule that has asked for it; empty for a caller. A job that has one removes no snapshot of another.
+	Schedule string `json:"schedule,omitempty"`
 }
 
 // SnapshotRestore is the input of a job that restores a snapshot. It is one of a SnapshotJob as well.
@@ -246,3 +250,150 @@ const (
 	ConsistencyFrozen Consistency = "frozen" // it ran, and its agent had frozen its file systems
 	ConsistencyCrash  Consistency = "crash"  // it ran: the disks are as after a power cut
 )
+
+// ScheduleKind is what a schedule makes.
+type ScheduleKind string
+
+// The kinds of schedules.
+const (
+	ScheduleBackup   ScheduleKind = "backup"
+	ScheduleSnapshot ScheduleKind = "snapshot"
+)
+
+// What is what messages call a schedule of the kind.
+func (k ScheduleKind) What() string { return string(k) + " schedule" }
+
+// Schedule says when backups or snapshots of instances are made by themselves.
+type Schedule struct {
+	Kind ScheduleKind `json:"kind"`
+	// Name is the qualified name: see Qualified. It is unique for the kind. The instances are those of its project.
+	Name    string `json:"name"`
+	Project string `json:"project"`
+	// Target is the target of backups.
+	Target string `json:"target,omitempty"`
+	// Cron is when: five fields of cron(5), in UTC.
+	Cron string `json:"cron"`
+	ScheduleSettings
+	// Revision and Created are set by the server, and so is Last, what it did last.
+	Revision int64        `json:"revision"`
+	Created  time.Time    `json:"created"`
+	Last     *ScheduleRun `json:"last,omitempty"`
+}
+
+// ScheduleSettings say for which instances a schedule is, and what it makes of them. One of Instances, Profile and Tag is set.
+type ScheduleSettings struct {
+	// Instances are those of these names, Profile those that were made from it, and Tag, which is KEY or KEY=VALUE, those that have it.
+	Instances []string `json:"instances,omitempty"`
+	Profile   string   `json:"profile,omitempty"`
+	Tag       string   `json:"tag,omitempty"`
+	// Exclude are the names of volumes that backups leave out where they are attached.
+	Exclude []string `json:"exclude,omitempty"`
+	// Keep says which of the snapshots that the schedule has made of an instance the cleanup keeps; its zero value means all.
+	Keep Retention `json:"keep,omitzero"`
+	// Freeze says whether running guests are frozen for their snapshots.
+	Freeze Freeze `json:"freeze,omitempty"`
+}
+
+// ScheduleRun is what a schedule has asked for at one time, or would ask for.
+type ScheduleRun struct {
+	Time time.Time `json:"time"`
+	// Jobs is how many jobs it has made, and Refused for how many instances it could not make one.
+	Jobs    int `json:"jobs"`
+	Refused int `json:"refused"`
+	// Items are what it has asked for. Of the last run, they are the first that were refused.
+	Items []ScheduleItem `json:"items"`
+}
+
+// ScheduleItem is what a schedule has asked for of one instance.
+type ScheduleItem struct {
+	Instance string `json:"instance"`
+	// Action is DoBackup, DoSnapshot or DoSnapshotRemove, and Snapshot the name of the snapshot.
+	Action   string `json:"action"`
+	Snapshot string `json:"snapshot,omitempty"`
+	// Job is the job that does it; empty in a dry run. Problem is why there is none.
+	Job     JobID  `json:"job,omitempty"`
+	Problem string `json:"problem,omitempty"`
+}
+
+// ScheduledSnapshot is a snapshot that a schedule has made.
+type ScheduledSnapshot struct {
+	// Schedule is its qualified name. It may have been removed since.
+	Schedule string
+	Instance InstanceName
+	Name     string
+	Taken    time.Time
+	// State is the state of the job that takes it.
+	State JobState
+}
+
+// The bounds of a schedule.
+const (
+	maxScheduleName  = 40 // is part of the names of snapshots
+	maxScheduleNames = 64
+)
+
+// Takes reports whether the schedule is for that instance, as it is now.
+func (s Schedule) Takes(i Instance) bool {
+	if i.Project != s.Project || i.State != InstanceRunning && i.State != InstanceStopped {
+		return false
+	}
+	if len(s.Instances) > 0 {
+		return slices.Contains(s.Instances, i.Name)
+	}
+	if s.Profile != "" {
+		return i.Profile == s.Profile
+	}
+	key, value, exact := strings.Cut(s.Tag, "=")
+	v, has := i.Tags[key]
+	return has && (!exact || v == value)
+}
+
+// SnapshotAt returns the name of the snapshots that the schedule makes at that time.
+func (s Schedule) SnapshotAt(at time.Time) string {
+	return ShortName(s.Name) + "-" + at.UTC().Format("20060102T150405Z")
+}
+
+// Check returns ErrInvalid for a schedule that is not valid, apart from its cron fields.
+func (s Schedule) Check() error {
+	if err := CheckQualified(s.Kind.What(), s.Project, s.Name); err != nil {
+		return err
+	}
+	bad := func(format string, args ...any) error {
+		return Errorf(ErrInvalid, "%s %q: "+format, append([]any{s.Kind.What(), s.Name}, args...)...)
+	}
+	chosen := 0
+	for _, given := range []bool{len(s.Instances) > 0, s.Profile != "", s.Tag != ""} {
+		if given {
+			chosen++
+		}
+	}
+	switch {
+	case chosen != 1:
+		return bad("expected instances, a profile or a tag, and only one of these")
+	case len(s.Instances) > maxScheduleNames || len(s.Exclude) > maxScheduleNames:
+		return bad("there are too many names: expected at most %d", maxScheduleNames)
+	case len(s.Tag) > maxTargetText:
+		return bad("the tag is too long: expected at most %d characters", maxTargetText)
+	case s.Kind == ScheduleSnapshot && len(ShortName(s.Name)) > maxScheduleName:
+		return bad("the name is too long: expected at most %d characters", maxScheduleName)
+	}
+	for _, name := range s.Instances {
+		if err := CheckInstanceName(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range s.Exclude {
+		if err := CheckName("volume", name); err != nil {
+			return err
+		}
+	}
+	if s.Profile != "" {
+		if err := CheckQualifiedName("profile", s.Profile); err != nil {
+			return err
+		}
+	}
+	if s.Kind == ScheduleBackup {
+		return CheckTargetName(s.Target)
+	}
+	return cmp.Or(s.Keep.Check(), s.Freeze.Check())
+}

@@ -181,7 +181,7 @@ var outside = map[string]string{
 var (
 	tables = map[string]string{
 		"access":  "audit keyed_request project project_removed role session sign_in token",
-		"backups": "backup_owner backup_schedule backup_target",
+		"backups": "backup_owner backup_target schedule",
 		"catalogue": "claim image network_template network_template_net ova ova_volume profile published script " +
 			"storage_template storage_template_disk system_template userdata",
 		"feed":  "blob feed feed_node guest_event lease maintenance peer peer_head",

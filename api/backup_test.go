@@ -12,14 +12,8 @@ import (
 
 	"seedbed"
 	"seedbed/provision/backup"
-	"seedbed/provision/cleanup"
 	"seedbed/provision/worker/drivertest"
 )
-
-func checkSchedule(cron string) error {
-	_, err := cleanup.ParseSchedule(cron)
-	return err
-}
 
 // targets adds the targets "nas" and "spare", and the schedule "nightly".
 func (s *server) targets(t *testing.T) {
@@ -33,6 +27,7 @@ func (s *server) targets(t *testing.T) {
 	}
 	for _, name := range []string{"nightly", "weekly"} {
 		s.expect(t, "POST", "/backup-schedules", `{"name":"`+name+`","target":"nas","cron":"@daily","tag":"backup"}`, 201)
+		s.expect(t, "POST", "/snapshot-schedules", `{"name":"`+name+`","cron":"@daily","tag":"backup","keep":{"hourly":2}}`, 201)
 	}
 }
 

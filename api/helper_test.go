@@ -21,6 +21,7 @@ import (
 	"seedbed/api"
 	"seedbed/internal/lab/leak"
 	"seedbed/provision"
+	"seedbed/provision/cleanup"
 	"seedbed/provision/intake"
 	"seedbed/provision/record"
 	"seedbed/provision/worker/drivertest"
@@ -176,8 +177,9 @@ func (s *server) config() api.Config {
 	return api.Config{
 		Store: s.db, Intake: s.intake, Pools: []string{"default"}, VolumeJobs: s.intake, OVAs: s.intake, Uploads: s.shelf,
 		MaxUpload: maxUpload, Adoptions: s.intake, Strangers: strangers{}, Snapshots: s.shelf, Trash: s.shelf, Console: consoles{},
-		Backups: drivertest.Targets{Node: testNode}, BackupJobs: s.intake, CheckSchedule: checkSchedule,
-		Domains: consoles{}, Terminals: s.terminals, Usage: s.terminals.Usage, Fencing: fences{s.db},
+		Backups: drivertest.Targets{Node: testNode}, BackupJobs: s.intake,
+		Schedules: cleanup.NewScheduler(s.db, nil, s.intake, slog.New(slog.DiscardHandler)),
+		Domains:   consoles{}, Terminals: s.terminals, Usage: s.terminals.Usage, Fencing: fences{s.db},
 		Metadata: func(_ context.Context, i seedbed.Instance, path string) ([]byte, string, bool, error) {
 			return []byte(i.Name + path), "text/plain", path != "/nothing", nil
 		},

@@ -55,6 +55,8 @@ var listRoutes = map[string]string{
 	"GET /backups/:target/:id":           single,
 	"GET /backup-schedules":              "",
 	"GET /backup-schedules/:name":        single,
+	"GET /snapshot-schedules":            "",
+	"GET /snapshot-schedules/:name":      single,
 	"GET /volumes":                       "",
 	"GET /volumes/:name":                 single,
 	"GET /images/:name":                  single,

@@ -177,7 +177,8 @@ func TestEveryObjectHasAnETag(t *testing.T) {
 	names := map[string]string{"networks": "default", "security-groups": "web", "placement-groups": "apart", "addresses": "203.0.113.16",
 		"nodes": "hv9", "tokens": "robot", "roles": "robots", "projects": "acme",
 		"images": "spare", "volumes": "data",
-		"backup-targets": "nas", "nas": "b1", "backups": "nas", "backup-schedules": "nightly", "profiles": "p", "system": "s",
+		"backup-targets": "nas", "nas": "b1", "backups": "nas", "backup-schedules": "nightly", "snapshot-schedules": "nightly",
+		"profiles": "p", "system": "s",
 		"network": "n", "storage": "d", "userdata": "u", "scripts": "x", "ovas": "vm", "hooks": "ci", "endpoints": "out",
 		"instances": "web1", "domains": "old", "jobs": string(job), "deliveries": "d1", "sessions": s.beginSession(t, "anna").ID}
 	for _, route := range api.NativeRoutes() {

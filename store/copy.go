@@ -26,7 +26,7 @@ var tables = []string{
 	"instance", "nic", "secondary_address", "volume", "project_volume", "snapshot", "instance_script", "lease", "rebuild",
 	"feed_node", "blob", "feed", "peer", "peer_head", "guest_event", "cron_run",
 	"endpoint", "endpoint_key", "outbox", "role", "token", "audit", "keyed_request", "session", "sign_in", "backup_target",
-	"backup_schedule", "backup_owner",
+	"schedule", "backup_owner",
 }
 
 // numbered lists the tables that assign row numbers, which are never used twice.

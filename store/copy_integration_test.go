@@ -127,7 +127,8 @@ func everything(t *testing.T, db *DB) {
 	do(db.CreateRole(asked(ctx), seedbed.CustomRole{Name: "looker", Actions: []string{"job.*"}}))(t)
 	do(db.CreatePlacementGroup(ctx, seedbed.PlacementGroup{Name: "web", Policy: seedbed.AntiAffinity}))(t)
 	do(db.CreateBackupTarget(ctx, seedbed.BackupTarget{Name: "nas", BackupSettings: seedbed.BackupSettings{Path: "/srv/backup"}}))(t)
-	do(db.CreateBackupSchedule(ctx, seedbed.BackupSchedule{Name: "nightly", Target: "nas", Cron: "0 3 * * *", Tag: "backup"}))(t)
+	do(db.CreateSchedule(ctx, seedbed.Schedule{Kind: seedbed.ScheduleBackup, Name: "nightly", Target: "nas", Cron: "0 3 * * *",
+		ScheduleSettings: seedbed.ScheduleSettings{Tag: "backup"}}))(t)
 	do(db.sql.Write.Exec(`INSERT INTO backup_owner (instance, project, removed) VALUES ('i', 'default', 7)`))(t)
 	do(db.CreateToken(asked(ctx), seedbed.Token{Name: "ci", Role: "looker"}, [32]byte{0, 200}))(t)
 	request, _, err := db.BeginRequest(ctx, seedbed.KeyedRequest{ID: [32]byte{1, 200}, Digest: [32]byte{2}}, time.Minute)

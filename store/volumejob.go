@@ -82,6 +82,8 @@ func acceptVolumeJob(ctx context.Context, tx *sqldb.Tx, j *seedbed.Job) error {
 	switch j.Kind {
 	case seedbed.JobForget:
 		return partedFirst(ctx, tx, *j)
+	case seedbed.JobSnapshotRemove:
+		return instances.CheckRemoval(ctx, tx, *j)
 	case seedbed.JobBackup:
 		return backups.Own(ctx, tx, j.Instance, j.Project)
 	}

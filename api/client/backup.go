@@ -93,22 +93,39 @@ func (c *Client) PlanRemoveBackup(ctx context.Context, target, id string) (seedb
 		query: given(map[string]string{"dry_run": "true"})})
 }
 
+// schedulesAt returns the path of the schedules of a kind.
+func schedulesAt(kind seedbed.ScheduleKind) string { return "/" + string(kind) + "-schedules" }
+
 // AddBackupSchedule adds a schedule of backups.
-func (c *Client) AddBackupSchedule(ctx context.Context, r wire.BackupScheduleRequest) (seedbed.BackupSchedule, error) {
-	return post[seedbed.BackupSchedule](ctx, c, "/backup-schedules", r)
+func (c *Client) AddBackupSchedule(ctx context.Context, r wire.BackupScheduleRequest) (seedbed.Schedule, error) {
+	return post[seedbed.Schedule](ctx, c, schedulesAt(seedbed.ScheduleBackup), r)
 }
 
-// ListBackupSchedules lists the schedules of backups, as s selects them. It reads them page by page.
-func (c *Client) ListBackupSchedules(ctx context.Context, s Selection) ([]seedbed.BackupSchedule, error) {
-	return selected[seedbed.BackupSchedule](ctx, c, "/backup-schedules", s)
+// AddSnapshotSchedule adds a schedule of snapshots.
+func (c *Client) AddSnapshotSchedule(ctx context.Context, r wire.SnapshotScheduleRequest) (seedbed.Schedule, error) {
+	return post[seedbed.Schedule](ctx, c, schedulesAt(seedbed.ScheduleSnapshot), r)
 }
 
-// BackupSchedule returns a schedule of backups.
-func (c *Client) BackupSchedule(ctx context.Context, name string) (seedbed.BackupSchedule, error) {
-	return get[seedbed.BackupSchedule](ctx, c, at("/backup-schedules", name), nil)
+// ListSchedules lists the schedules of a kind, as s selects them. It reads them page by page.
+func (c *Client) ListSchedules(ctx context.Context, kind seedbed.ScheduleKind, s Selection) ([]seedbed.Schedule, error) {
+	return selected[seedbed.Schedule](ctx, c, schedulesAt(kind), s)
 }
 
-// DeleteBackupSchedule removes a schedule of backups. Its backups stay.
-func (c *Client) DeleteBackupSchedule(ctx context.Context, name string) error {
-	return c.remove(ctx, at("/backup-schedules", name))
+// Schedule returns a schedule.
+func (c *Client) Schedule(ctx context.Context, kind seedbed.ScheduleKind, name string) (seedbed.Schedule, error) {
+	return get[seedbed.Schedule](ctx, c, at(schedulesAt(kind), name), nil)
+}
+
+// RunSchedule runs a schedule at once. If dry is true, it only returns what the schedule would ask for.
+func (c *Client) RunSchedule(ctx context.Context, kind seedbed.ScheduleKind, name string, dry bool) (seedbed.ScheduleRun, error) {
+	query := map[string]string{}
+	if dry {
+		query["dry_run"] = "true"
+	}
+	return send[seedbed.ScheduleRun](ctx, c, call{method: http.MethodPost, path: at(schedulesAt(kind), name) + "/run", query: given(query)})
+}
+
+// DeleteSchedule removes a schedule. What it has made stays.
+func (c *Client) DeleteSchedule(ctx context.Context, kind seedbed.ScheduleKind, name string) error {
+	return c.remove(ctx, at(schedulesAt(kind), name))
 }

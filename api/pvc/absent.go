@@ -29,7 +29,8 @@ const (
 
 // absences are the parts of PVC's API that Seedbed does not have. The first that matches counts.
 var absences = []absent{
-	{"POST", "/vm/autobackup", "VMs are not backed up automatically: " + ofSnapshots},
+	{"POST", "/vm/autobackup", "VMs are backed up by schedules of Seedbed: \"seedbed backup schedule add --tag TAG\" adds one, " +
+		"and \"seedbed backup schedule run\" runs it now."},
 	{"POST", "/vm/automirror", "VMs are not mirrored to other clusters: make a VM with \"seedbed create\" on each."},
 	{"POST", "/vm", "A VM is not defined by its XML: make one with \"pvc provisioner create\" or \"seedbed create\", " +
 		"or take over a libvirt domain with \"seedbed vm adopt\"."},

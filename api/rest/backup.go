@@ -317,7 +317,7 @@ func (r *router) backupAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOp
 			return seedbed.Receipt{}, err
 		}
 		return r.Intake.Submit(ctx, seedbed.Request{Action: seedbed.DoBackup, Project: j.Project, Name: j.Subject, JobOptions: o,
-			Params: map[string]any{"target": s.Target, "full": s.Full, "exclude": s.Exclude}}, nil)
+			Params: map[string]any{"target": s.Target, "full": s.Full, "exclude": s.Exclude}, Schedule: s.Schedule}, nil)
 	}
 	var s seedbed.BackupWork
 	if err := specOf(j, &s); err != nil {
@@ -327,55 +327,4 @@ func (r *router) backupAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOp
 		return r.BackupJobs.VerifyBackups(ctx, j.Project, s, o)
 	}
 	return r.BackupJobs.RemoveBackups(ctx, j.Project, s, o)
-}
-
-func scheduleTag(s seedbed.BackupSchedule) string {
-	return server.RevisionTag(s.Revision, s.Created.UnixMicro())
-}
-
-func (r *router) backupSchedules() listing[seedbed.BackupSchedule] {
-	return listing[seedbed.BackupSchedule]{
-		kind: "backup schedule", name: func(s seedbed.BackupSchedule) string { return s.Name },
-		read: func(ctx context.Context, c *fiber.Ctx) ([]seedbed.BackupSchedule, error) {
-			in, err := server.ScopeOf(c)
-			if err != nil {
-				return nil, err
-			}
-			all, err := r.Store.BackupSchedules(ctx)
-			return slices.DeleteFunc(all, func(s seedbed.BackupSchedule) bool { return !in.Sees(s.Project) }), err
-		},
-	}
-}
-
-func (r *router) backupSchedule(ctx context.Context, c *fiber.Ctx) error {
-	return showTagged(ctx, c, "backup schedule", r.Store.BackupSchedule, scheduleTag)
-}
-
-func (r *router) deleteBackupSchedule(ctx context.Context, c *fiber.Ctx) error {
-	return dropTagged(ctx, c, "backup schedule", r.Store.DeleteBackupSchedule, scheduleTag)
-}
-
-func (r *router) createBackupSchedule(ctx context.Context, c *fiber.Ctx) error {
-	var req wire.BackupScheduleRequest
-	if err := server.Receive(c, &req); err != nil {
-		return err
-	}
-	who := server.CallerOf(c)
-	name, err := who.Qualified("backup schedule", req.Name)
-	if err != nil {
-		return err
-	}
-	s := seedbed.BackupSchedule{Name: name, Project: who.Project, Target: req.Target, Cron: req.Cron, Tag: req.Tag}
-	if req.Profile != "" {
-		if s.Profile, err = r.Store.Resolve(ctx, seedbed.PublishedProfile, who.Project, req.Profile); err != nil {
-			return err
-		}
-	}
-	if err := r.CheckSchedule(req.Cron); err != nil {
-		return err
-	}
-	if s, err = r.Store.CreateBackupSchedule(ctx, s); err != nil {
-		return err
-	}
-	return server.Created(c, "/backup-schedules/"+seedbed.ShortName(s.Name), s)
 }

@@ -1,7 +1,10 @@
 package rest
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"seedbed"
@@ -74,4 +77,111 @@ func (r *router) overview(ctx context.Context, c *fiber.Ctx) (any, error) {
 	return wire.Overview{
 		Version: r.Version, Node: r.Node, Project: project, Nodes: states, Checks: len(checks), Wrong: wrong, Counts: census, Jobs: jobs,
 	}, nil
+}
+
+func scheduleTag(s seedbed.Schedule) string {
+	return server.RevisionTag(s.Revision, s.Created.UnixMicro())
+}
+
+func (r *router) schedules(kind seedbed.ScheduleKind) listing[seedbed.Schedule] {
+	return listing[seedbed.Schedule]{
+		kind: kind.What(), name: func(s seedbed.Schedule) string { return s.Name },
+		read: func(ctx context.Context, c *fiber.Ctx) ([]seedbed.Schedule, error) {
+			in, err := server.ScopeOf(c)
+			if err != nil {
+				return nil, err
+			}
+			all, err := r.Store.Schedules(ctx)
+			return slices.DeleteFunc(all, func(s seedbed.Schedule) bool { return s.Kind != kind || !in.Sees(s.Project) }), err
+		},
+	}
+}
+
+func (r *router) schedule(kind seedbed.ScheduleKind) server.Handler {
+	return func(ctx context.Context, c *fiber.Ctx) error {
+		return showTagged(ctx, c, kind.What(), func(ctx context.Context, name string) (seedbed.Schedule, error) {
+			return r.Store.Schedule(ctx, kind, name)
+		}, scheduleTag)
+	}
+}
+
+func (r *router) deleteSchedule(kind seedbed.ScheduleKind) server.Handler {
+	return func(ctx context.Context, c *fiber.Ctx) error {
+		return dropTagged(ctx, c, kind.What(), func(ctx context.Context, name string, checks ...func(seedbed.Schedule) error) error {
+			return r.Store.DeleteSchedule(ctx, kind, name, checks...)
+		}, scheduleTag)
+	}
+}
+
+// runSchedule runs a schedule at once, or answers what it would ask for.
+func (r *router) runSchedule(kind seedbed.ScheduleKind) server.Handler {
+	return func(ctx context.Context, c *fiber.Ctx) error {
+		dry, err := switched(c, "dry_run")
+		if err != nil {
+			return err
+		}
+		name, err := server.NameOf(c, kind.What())
+		if err != nil {
+			return err
+		}
+		s, err := r.Store.Schedule(ctx, kind, name)
+		if err != nil {
+			return err
+		}
+		run, err := r.Schedules.RunNow(ctx, s, dry)
+		if err != nil {
+			return err
+		}
+		return server.Reply(c, fiber.StatusOK, run)
+	}
+}
+
+func (r *router) createBackupSchedule(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.BackupScheduleRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	return r.createSchedule(ctx, c, "/backup-schedules/", seedbed.Schedule{
+		Kind: seedbed.ScheduleBackup, Name: req.Name, Target: req.Target, Cron: req.Cron, ScheduleSettings: seedbed.ScheduleSettings{
+			Instances: req.Instances, Profile: req.Profile, Tag: req.Tag, Exclude: req.Exclude}})
+}
+
+func (r *router) createSnapshotSchedule(ctx context.Context, c *fiber.Ctx) error {
+	var req wire.SnapshotScheduleRequest
+	if err := server.Receive(c, &req); err != nil {
+		return err
+	}
+	return r.createSchedule(ctx, c, "/snapshot-schedules/", seedbed.Schedule{
+		Kind: seedbed.ScheduleSnapshot, Name: req.Name, Cron: req.Cron, ScheduleSettings: seedbed.ScheduleSettings{
+			Instances: req.Instances, Profile: req.Profile, Tag: req.Tag, Keep: req.Keep, Freeze: req.Freeze}})
+}
+
+// createSchedule adds a schedule to the caller's project. The instances and the profile that it names must exist.
+func (r *router) createSchedule(ctx context.Context, c *fiber.Ctx, at string, s seedbed.Schedule) (err error) {
+	who := server.CallerOf(c)
+	if s.Name, err = who.Qualified(s.Kind.What(), s.Name); err != nil {
+		return err
+	}
+	s.Project = who.Project
+	if s.Profile != "" {
+		if s.Profile, err = r.Store.Resolve(ctx, seedbed.PublishedProfile, who.Project, s.Profile); err != nil {
+			return err
+		}
+	}
+	if err := cmp.Or(r.Schedules.Check(s.Cron), s.Check()); err != nil {
+		return err
+	}
+	for _, name := range s.Instances {
+		_, err := r.Store.InstanceByName(ctx, seedbed.Named(who.Project, name))
+		if errors.Is(err, seedbed.ErrNotFound) {
+			err = server.Invalid("%s %q: %s", s.Kind.What(), s.Name, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if s, err = r.Store.CreateSchedule(ctx, s); err != nil {
+		return err
+	}
+	return server.Created(c, at+seedbed.ShortName(s.Name), s)
 }

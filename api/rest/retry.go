@@ -118,7 +118,8 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 			return seedbed.Receipt{}, err
 		}
 		if j.Kind == seedbed.JobSnapshot {
-			return r.VolumeJobs.Snapshot(ctx, subject, s.Name, s.Freeze, o)
+			return r.Intake.Submit(ctx, seedbed.Request{Action: seedbed.DoSnapshot, Project: j.Project, Name: j.Subject, JobOptions: o,
+				Params: map[string]any{"snapshot": s.Name, "freeze": string(s.Freeze)}, Schedule: s.Schedule}, nil)
 		}
 		return r.VolumeJobs.RemoveSnapshot(ctx, subject, s.Name, o)
 	case seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobVolumeMove:

@@ -15,12 +15,20 @@ type BackupStore interface {
 	ChangeBackupTarget(ctx context.Context, name string, change func(*seedbed.BackupTarget) error) (seedbed.BackupTarget, error)
 	// DeleteBackupTarget removes a target, and nothing that is in it. It returns ErrInUse if a schedule has it.
 	DeleteBackupTarget(ctx context.Context, name string, checks ...func(seedbed.BackupTarget) error) error
-	CreateBackupSchedule(ctx context.Context, s seedbed.BackupSchedule) (seedbed.BackupSchedule, error)
-	BackupSchedule(ctx context.Context, name string) (seedbed.BackupSchedule, error)
-	BackupSchedules(ctx context.Context) ([]seedbed.BackupSchedule, error)
-	DeleteBackupSchedule(ctx context.Context, name string, checks ...func(seedbed.BackupSchedule) error) error
+	CreateSchedule(ctx context.Context, s seedbed.Schedule) (seedbed.Schedule, error)
+	Schedule(ctx context.Context, kind seedbed.ScheduleKind, name string) (seedbed.Schedule, error)
+	Schedules(ctx context.Context) ([]seedbed.Schedule, error)
+	DeleteSchedule(ctx context.Context, kind seedbed.ScheduleKind, name string, checks ...func(seedbed.Schedule) error) error
 	// BackupOwners returns whose the backups of instances are, as far as they are known to this installation.
 	BackupOwners(ctx context.Context, ids []seedbed.InstanceID) (map[seedbed.InstanceID]seedbed.BackupOwner, error)
+}
+
+// Schedules runs schedules.
+type Schedules interface {
+	// Check returns ErrInvalid for what is not five cron fields.
+	Check(cron string) error
+	// RunNow runs a schedule at once. If dry is true, it only returns what the schedule would ask for.
+	RunNow(ctx context.Context, s seedbed.Schedule, dry bool) (seedbed.ScheduleRun, error)
 }
 
 // Backups reaches the targets of backups through workers.

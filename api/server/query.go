@@ -79,7 +79,7 @@ func Tail(c *fiber.Ctx) (seedbed.Bytes, error) {
 func NameOf(c *fiber.Ctx, kind string) (string, error) {
 	s := c.Params("name")
 	switch kind {
-	case "token", "hook", "endpoint", "security group", "placement group", "backup schedule":
+	case "token", "hook", "endpoint", "security group", "placement group", "backup schedule", "snapshot schedule":
 		if plain, err := url.PathUnescape(s); err == nil {
 			s = plain
 		}

@@ -64,8 +64,8 @@ type Config struct {
 	// Backups reaches the targets of backups, and BackupJobs makes jobs on backups.
 	Backups    Backups
 	BackupJobs BackupJobs
-	// CheckSchedule returns ErrInvalid for what is not five cron fields.
-	CheckSchedule func(cron string) error
+	// Schedules runs the schedules of backups and snapshots.
+	Schedules Schedules
 	// Adoptions starts and stops managing domains. Strangers lists the domains that belong to no
 	// instance.
 	Adoptions Adoptions

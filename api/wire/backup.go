@@ -83,11 +83,25 @@ type BackupDiskInTarget struct {
 // BackupScheduleRequest makes a schedule of backups.
 type BackupScheduleRequest struct {
 	Name string `json:"name"`
-	// The rest is as in seedbed.BackupSchedule.
-	Target  string `json:"target"`
-	Cron    string `json:"cron"`
-	Profile string `json:"profile,omitempty"`
-	Tag     string `json:"tag,omitempty"`
+	// The rest is as in seedbed.Schedule.
+	Target    string   `json:"target"`
+	Cron      string   `json:"cron"`
+	Instances []string `json:"instances,omitempty"`
+	Profile   string   `json:"profile,omitempty"`
+	Tag       string   `json:"tag,omitempty"`
+	Exclude   []string `json:"exclude,omitempty"`
+}
+
+// SnapshotScheduleRequest makes a schedule of snapshots.
+type SnapshotScheduleRequest struct {
+	Name string `json:"name"`
+	// The rest is as in seedbed.Schedule.
+	Cron      string            `json:"cron"`
+	Instances []string          `json:"instances,omitempty"`
+	Profile   string            `json:"profile,omitempty"`
+	Tag       string            `json:"tag,omitempty"`
+	Keep      seedbed.Retention `json:"keep,omitzero"`
+	Freeze    seedbed.Freeze    `json:"freeze,omitempty"`
 }
 
 // DetailsOf returns a backup with what its manifest says. It returns ErrInvalid for a manifest with a configuration that is not known.

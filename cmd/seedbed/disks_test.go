@@ -12,7 +12,6 @@ import (
 
 	"seedbed"
 	"seedbed/provision/backup"
-	"seedbed/provision/cleanup"
 	"seedbed/provision/worker/drivertest"
 	"seedbed/store"
 )
@@ -210,8 +209,3 @@ func (d disks) ova(job *seedbed.Job) []seedbed.OVAVolume {
 }
 
 var targets = drivertest.Targets{Node: "hv1"}
-
-func checkSchedule(cron string) error {
-	_, err := cleanup.ParseSchedule(cron)
-	return err
-}

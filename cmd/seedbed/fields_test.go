@@ -138,6 +138,7 @@ var requests = []struct {
 	}},
 	{seedbed.BackupRestoreRequest{}, nil},
 	{wire.BackupScheduleRequest{}, map[string]string{"name": argument}},
+	{wire.SnapshotScheduleRequest{}, map[string]string{"name": argument}},
 	{wire.SessionRequest{}, map[string]string{"code": "what the browser brings to login", "verifier": "drawn by login"}},
 	{seedbed.TokenQuota{}, nil},
 	{wire.DiscardRequest{}, map[string]string{"pool": argument, "name": argument}},

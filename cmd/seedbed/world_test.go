@@ -15,6 +15,7 @@ import (
 	"seedbed/api"
 	"seedbed/metadata"
 	"seedbed/provision"
+	"seedbed/provision/cleanup"
 	"seedbed/provision/intake"
 	"seedbed/provision/network"
 	"seedbed/provision/record"
@@ -87,8 +88,9 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		SignIn: people.signIn,
 		Store:  db, Intake: requests, VolumeJobs: requests, OVAs: requests, Uploads: pool, MaxUpload: 64 * seedbed.MiB,
 		Adoptions: requests, Strangers: strangers{}, Snapshots: pool, Trash: pool, Console: console{db}, Domains: console{db}, Clean: clean,
-		Terminals: terminals, Usage: terminals.Usage, Fencing: fences{db}, Backups: targets, BackupJobs: requests, CheckSchedule: checkSchedule,
-		Metadata: served.served, Change: served.change, Probe: probe, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
+		Terminals: terminals, Usage: terminals.Usage, Fencing: fences{db}, Backups: targets, BackupJobs: requests,
+		Schedules: cleanup.NewScheduler(db, nil, requests, log),
+		Metadata:  served.served, Change: served.change, Probe: probe, CheckProfile: requests.CheckProfile, CheckDocument: requests.CheckDocument,
 		Checks: []func(context.Context) []seedbed.Check{func(context.Context) []seedbed.Check {
 			return []seedbed.Check{{Name: "store", OK: true}}
 		}},

@@ -76,7 +76,7 @@ type parts struct {
 	cleaner      *cleanup.Cleaner
 	coordination coordinator
 	cron         *cleanup.Cron
-	backups      *cleanup.BackupCron
+	schedules    *cleanup.Scheduler
 	declared     []seedbed.Hook
 	hooks        *webhook.Server
 	signIn       *api.SignIn      // nil if people do not sign in
@@ -158,7 +158,7 @@ func (p *parts) openCleanup() (err error) {
 		Submit: p.submit, Backups: backups{p.workers, p.intake},
 	}, p.db, p.workers)
 	p.coordination = openCoordination(p.config.Coordination, p.log)
-	p.backups = cleanup.NewBackupCron(p.db, p.coordination, p.submit, p.log)
+	p.schedules = cleanup.NewScheduler(p.db, p.coordination, p.intake, p.log)
 	p.cron, err = cleanup.NewCron(c.Mappings.Schedule, p.db, p.coordination, p.cleaner)
 	return err
 }
@@ -182,6 +182,7 @@ func (p *parts) openAPI(token []byte, listener *tls.Config) *api.Server {
 	metrics.MustRegister(p.outbox, record.NewNodeMetrics(db), p.hooks)
 	checks := []func(context.Context) []seedbed.Check{db.Check, p.workers.Health, guestPlaneChecks(db, p.workers.Nodes, c.Node),
 		strayChecks(db.Strays), reachChecks(db.Networks, db.Nodes), placement.Check(db, p.serving.Placement),
+		scheduleChecks(db.Schedules, db.ScheduleFailures),
 		consentChecks(db.Scripts, db.Nodes), p.coordination.Check, p.outbox.Check, webhook.CheckClock}
 	if p.identity != nil {
 		checks = append(checks, p.identity.Checks)
@@ -198,7 +199,7 @@ func (p *parts) openAPI(token []byte, listener *tls.Config) *api.Server {
 		Usage:   p.workers.Usage,
 		Fencing: p.fencing,
 		Clean:   cleanUp(p.cleaner),
-		Backups: p.workers, BackupJobs: p.intake, CheckSchedule: checkSchedule,
+		Backups: p.workers, BackupJobs: p.intake, Schedules: p.schedules,
 		Checks:     checks,
 		Deliveries: p.outbox, Metrics: run.MetricsHandler(metrics), SigningKey: signature.EndpointKey, Receiving: receiving(p.hooks),
 		CheckProfile: p.intake.CheckProfile, CheckDocument: p.intake.CheckDocument,
@@ -230,7 +231,7 @@ func (p *parts) group(l *listeners) *run.Group {
 	group.Add("membership", func(ctx context.Context) error { return p.coordination.Join(ctx, host(c.Node)) })
 	group.Add("members", record.NewMembership(db, p.coordination, log).Run)
 	group.Add("cleanup", p.cron.Run)
-	group.Add("backups", p.backups.Run)
+	group.Add("schedules", p.schedules.Run)
 	group.Add("outgoing webhooks", p.outbox.Run)
 	group.Add("api", func(ctx context.Context) error { return p.rest.Serve(ctx, l.api) })
 	group.Add("control socket", func(ctx context.Context) error { return p.rest.ServeSocket(ctx, l.control) })
@@ -313,12 +314,6 @@ func cleanUp(cleaner *cleanup.Cleaner) func(context.Context, bool, bool) (seedbe
 	return func(ctx context.Context, dryRun, force bool) (seedbed.CleanupReport, error) {
 		return cleaner.Run(ctx, cleanup.Options{DryRun: dryRun, Force: force})
 	}
-}
-
-// checkSchedule returns seedbed.ErrInvalid for what is not a schedule.
-func checkSchedule(cron string) error {
-	_, err := cleanup.ParseSchedule(cron)
-	return err
 }
 
 // randomToken returns 32 random bytes in hexadecimal.

@@ -2,17 +2,10 @@ package cleanup
 
 import (
 	"context"
-	"crypto/sha256"
-	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
 	"time"
 
-	"github.com/robfig/cron/v3"
-
 	"seedbed"
-	"seedbed/internal/sleep"
 )
 
 // Targets are what the database says of backups.
@@ -131,125 +124,12 @@ func (c *Cleaner) removeBackups(ctx context.Context, t seedbed.BackupTarget, due
 	for _, b := range due {
 		work.Backups = append(work.Backups, b.BackupKey)
 	}
-	by := seedbed.Change{Actor: "cleanup", Installation: true, Project: seedbed.DefaultProject,
-		Request: "retention of backup target " + t.Name}
-	if asked := seedbed.ChangeOf(ctx); asked != nil {
-		by.Actor, by.Role, by.From = asked.Actor, asked.Role, asked.From
-	}
+	by := onBehalf(ctx)
+	by.Project, by.Installation, by.Request = seedbed.DefaultProject, true, "retention of backup target "+t.Name
 	_, err := c.cfg.Backups.RemoveBackups(seedbed.WithChange(ctx, &by), seedbed.DefaultProject, work, seedbed.JobOptions{})
 	if err != nil && ctx.Err() == nil && seedbed.KindName(err) != "internal" {
 		c.cfg.Log.Info("backups wait for a later cleanup", "target", t.Name, "err", err)
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// Schedules are the schedules of backups, and the instances that they are of.
-type Schedules interface {
-	BackupSchedules(ctx context.Context) ([]seedbed.BackupSchedule, error)
-	Instances(ctx context.Context) ([]seedbed.Instance, error)
-	Slots
-}
-
-// BackupCron has backups be made by their schedules, on the leading member.
-type BackupCron struct {
-	store  Schedules
-	lead   Leadership
-	submit func(ctx context.Context, req seedbed.Request) error
-	log    *slog.Logger
-}
-
-// NewBackupCron makes a BackupCron. submit accepts the job of a request.
-func NewBackupCron(
-	store Schedules, lead Leadership, submit func(ctx context.Context, req seedbed.Request) error, log *slog.Logger,
-) *BackupCron {
-	return &BackupCron{store: store, lead: lead, submit: submit, log: log}
-}
-
-// backupRole is the role whose leader has backups be made.
-const backupRole = "backups"
-
-// Run looks at all schedules every minute until ctx ends, and then returns nil. Of the slots that pass while there is no leader, the last
-// one of each schedule is made up for.
-func (b *BackupCron) Run(ctx context.Context) error {
-	done := time.Now().UTC()
-	return b.lead.Lead(ctx, backupRole, func(ctx context.Context) error {
-		for {
-			sleep.For(ctx, time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
-			if ctx.Err() != nil {
-				return nil
-			}
-			now := time.Now().UTC()
-			if err := b.Pass(ctx, done, now); err != nil {
-				if ctx.Err() == nil {
-					b.log.Error("scheduled backups", "err", err)
-				}
-				continue // the slots are looked at again
-			}
-			done = now
-		}
-	})
-}
-
-// Pass asks for the backups of each schedule that has a slot after done and up to now.
-func (b *BackupCron) Pass(ctx context.Context, done, now time.Time) error {
-	all, err := b.store.BackupSchedules(ctx)
-	if err != nil || len(all) == 0 {
-		return err
-	}
-	var instances []seedbed.Instance
-	for _, s := range all {
-		schedule, err := ParseSchedule(s.Cron)
-		if err != nil {
-			b.log.Error("a backup schedule", "schedule", s.Name, "err", err)
-			continue
-		}
-		slot := nextSlot(schedule, done, now)
-		if slot.IsZero() || slot.After(now) {
-			continue
-		}
-		if instances == nil { // before the slot is taken, which cannot be given back
-			if instances, err = b.store.Instances(ctx); err != nil {
-				return err
-			}
-		}
-		mine, err := b.store.CronSlot(ctx, fmt.Sprintf("backup %x", sha256.Sum256([]byte(s.Name)))[:40], slot)
-		if err != nil {
-			return fmt.Errorf("take the slot of %s: %w", s.Name, err)
-		}
-		if !mine {
-			continue
-		}
-		b.ask(ctx, s, instances)
-	}
-	return nil
-}
-
-// ask asks for a backup of each instance of a schedule. What is refused, as for an instance that another job works on, is only logged.
-func (b *BackupCron) ask(ctx context.Context, s seedbed.BackupSchedule, instances []seedbed.Instance) {
-	by := seedbed.Change{Actor: "schedule " + s.Name, Project: s.Project, Installation: true, Request: "scheduled backup"}
-	asked := 0
-	for _, i := range slices.DeleteFunc(slices.Clone(instances), func(i seedbed.Instance) bool { return !s.Takes(i) }) {
-		err := b.submit(seedbed.WithChange(ctx, &by), seedbed.Request{Action: seedbed.DoBackup, Project: i.Project, Name: i.Name,
-			Params: map[string]any{"target": s.Target}})
-		if err != nil {
-			b.log.Warn("a scheduled backup was refused", "schedule", s.Name, "instance", i.FullName().String(), "err", err)
-			continue
-		}
-		asked++
-	}
-	b.log.Info("backups are scheduled", "schedule", s.Name, "jobs", asked)
-}
-
-// ParseSchedule parses five fields of cron(5), in UTC, or a descriptor such as "@daily". It returns seedbed.ErrInvalid for anything else.
-func ParseSchedule(spec string) (cron.Schedule, error) {
-	schedule, err := cron.ParseStandard(spec)
-	if err == nil && schedule.Next(time.Now()).IsZero() {
-		err = errors.New("it never comes")
-	}
-	if err != nil {
-		return nil, seedbed.Errorf(seedbed.ErrInvalid, "schedule %q is not usable (%s): expected five cron fields in UTC, such as */10 * * * *",
-			seedbed.Clip(spec), err)
-	}
-	return schedule, nil
 }

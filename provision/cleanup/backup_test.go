@@ -2,75 +2,12 @@ package cleanup
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"slices"
 	"testing"
 	"time"
 
 	"seedbed"
 )
-
-// schedulesOf are schedules with their instances, whose slots are taken once.
-type schedulesOf struct {
-	all   []seedbed.BackupSchedule
-	of    []seedbed.Instance
-	taken []time.Time
-	fails bool // the next reading of instances
-}
-
-func (s *schedulesOf) BackupSchedules(context.Context) ([]seedbed.BackupSchedule, error) {
-	return s.all, nil
-}
-
-func (s *schedulesOf) Instances(context.Context) ([]seedbed.Instance, error) {
-	if s.fails {
-		s.fails = false
-		return nil, errors.New("the database does not answer")
-	}
-	return s.of, nil
-}
-
-func (s *schedulesOf) CronSlot(_ context.Context, _ string, slot time.Time) (bool, error) {
-	if slices.Contains(s.taken, slot) {
-		return false, nil
-	}
-	s.taken = append(s.taken, slot)
-	return true, nil
-}
-
-func TestBackupCron(t *testing.T) {
-	t.Parallel()
-	instance := func(name string, tags map[string]string) seedbed.Instance {
-		return seedbed.Instance{Name: name, Project: seedbed.DefaultProject, State: seedbed.InstanceRunning, Tags: tags}
-	}
-	s := &schedulesOf{
-		all: []seedbed.BackupSchedule{{Name: "nightly", Project: seedbed.DefaultProject, Target: "nas", Cron: "0 3 * * *", Tag: "backup"}},
-		of: []seedbed.Instance{instance("busy", map[string]string{"backup": ""}), instance("db1", map[string]string{"backup": ""}),
-			instance("web1", nil)},
-	}
-	var asked []string
-	cron := NewBackupCron(s, nil, func(_ context.Context, req seedbed.Request) error {
-		asked = append(asked, req.Action+" "+req.Name+" "+req.Params["target"].(string))
-		if req.Name == "busy" {
-			return errors.New("in the hands of another job")
-		}
-		return nil
-	}, slog.New(slog.DiscardHandler))
-	day := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-	failed := false
-	for _, hours := range [][2]int{{0, 1}, {1, 4}, {1, 4}, {1, 4}, {4, 20}} {
-		failing := hours[0] == 1 && !failed
-		s.fails, failed = failing, failed || failing
-		from, to := day.Add(time.Duration(hours[0])*time.Hour), day.Add(time.Duration(hours[1])*time.Hour)
-		if err := cron.Pass(t.Context(), from, to); (err != nil) != failing { // the slot is then looked at again
-			t.Fatal(err)
-		}
-	}
-	if want := []string{"backup busy nas", "backup db1 nas"}; !slices.Equal(asked, want) {
-		t.Errorf("asked for %q, want %q", asked, want)
-	}
-}
 
 // shelf has one target with backups of an instance of this installation and of another one.
 type shelf struct {

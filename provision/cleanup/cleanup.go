@@ -70,6 +70,7 @@ type Store interface {
 	Notices
 	Leftovers
 	Targets
+	Timetable
 }
 
 // Inventories returns what exists on the nodes.
@@ -93,7 +94,7 @@ type Config struct {
 	Audit time.Duration
 	// RemovedBackups is how long the backups of an instance are kept after it was removed, in targets with a retention. Default one year.
 	RemovedBackups time.Duration
-	// Submit accepts the job that stops or removes an expired instance.
+	// Submit accepts the job that stops or removes an expired instance, or removes a snapshot that its schedule does not keep.
 	Submit func(ctx context.Context, req seedbed.Request) error
 	// Trash is where items whose time is over are purged; nil purges nothing.
 	Trash TrashBin

@@ -47,10 +47,7 @@ func (c *Cleaner) expiries(ctx context.Context, now time.Time) ([]chore, error) 
 // onceExpired returns on whose behalf an expired instance is stopped or removed, as the audit log notes it: of whoever asked for
 // the cleanup, or of the cleanup itself. An instance that has changed since it was read, as one that was extended, is left alone.
 func onceExpired(ctx context.Context, inst seedbed.Instance, why string) *seedbed.Change {
-	by := seedbed.Change{Actor: "cleanup", Installation: true}
-	if asked := seedbed.ChangeOf(ctx); asked != nil {
-		by = seedbed.Change{Actor: asked.Actor, Role: asked.Role, From: asked.From, Installation: asked.Installation}
-	}
+	by := onBehalf(ctx)
 	by.Project, by.Request = inst.Project, why
 	by.Match = func(object any) error {
 		if now, ok := object.(seedbed.Instance); !ok || now.Revision != inst.Revision {

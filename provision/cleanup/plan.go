@@ -93,6 +93,11 @@ func (c *Cleaner) plan(ctx context.Context, now time.Time, s inventory) ([]chore
 			})
 		}
 	}
+	rotated, err := c.rotations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	todo = append(todo, rotated...)
 	undo, err := c.orphans(ctx, now, s)
 	if err != nil {
 		return nil, err

@@ -57,7 +57,7 @@ func (in *Intake) onBackup(ctx context.Context, req seedbed.Request) (job seedbe
 		return job, err
 	}
 	job = jobOn(inst, seedbed.JobBackup, req.JobOptions)
-	spec.Backup = seedbed.BackupIDOf(job.ID, time.Now())
+	spec.Backup, spec.Schedule = seedbed.BackupIDOf(job.ID, time.Now()), req.Schedule
 	if err := in.snapshotable(ctx, inst, seedbed.BackupSnapshot(spec.Target, spec.Backup)); err != nil {
 		return job, err
 	}

@@ -175,7 +175,7 @@ func projectIsEmpty(ctx context.Context, tx *sqldb.Tx, name string) error {
 		{"userdata document", "userdata WHERE name LIKE $1", qualified},
 		{"script", "script WHERE name LIKE $1", qualified},
 		{"network", "network WHERE name LIKE $1", qualified},
-		{"backup schedule", "backup_schedule WHERE project = $1", name},
+		{"schedule", "schedule WHERE project = $1", name},
 		{"floating address", "(SELECT addr AS name, project FROM floating_address) AS lent WHERE project = $1", name},
 		{"token", "token WHERE project = $1", name},
 		{"hook", "hook WHERE project = $1", name},

@@ -3,6 +3,7 @@ package backups
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 
 	"seedbed"
@@ -10,77 +11,92 @@ import (
 	"seedbed/store/sqldb"
 )
 
-const scheduleColumns = `name, project, target, cron, profile, tag, revision, created`
+const scheduleColumns = `kind, name, project, COALESCE(target, ''), cron, settings, last, revision, created`
 
-func scanSchedule(r sqldb.Row) (s seedbed.BackupSchedule, err error) {
-	err = r.Scan(&s.Name, &s.Project, &s.Target, &s.Cron, &s.Profile, &s.Tag, &s.Revision, sqldb.ToTime(&s.Created))
+func scanSchedule(r sqldb.Row) (s seedbed.Schedule, err error) {
+	err = r.Scan(&s.Kind, &s.Name, &s.Project, &s.Target, &s.Cron, sqldb.ToJSON(&s.ScheduleSettings), sqldb.ToJSON(&s.Last), &s.Revision,
+		sqldb.ToTime(&s.Created))
 	return s, err
 }
 
-// CreateBackupSchedule adds a schedule. It returns ErrInvalid for one that is not valid, or whose target does not exist, and ErrExists if
-// there is one of that name.
-func (s *Store) CreateBackupSchedule(ctx context.Context, b seedbed.BackupSchedule) (seedbed.BackupSchedule, error) {
+// CreateSchedule adds a schedule. It returns ErrInvalid for one that is not valid, or whose target does not exist, and ErrExists if there
+// is one of that kind and name.
+func (s *Store) CreateSchedule(ctx context.Context, b seedbed.Schedule) (seedbed.Schedule, error) {
 	b.Project = cmp.Or(b.Project, seedbed.DefaultProject)
 	if err := b.Check(); err != nil {
-		return seedbed.BackupSchedule{}, err
+		return seedbed.Schedule{}, err
 	}
 	b.Revision, b.Created = 1, sqldb.Now()
-	err := s.db.Update(ctx, "create backup schedule "+b.Name, func(tx *sqldb.Tx) error {
+	err := s.db.Update(ctx, "create "+b.Kind.What()+" "+b.Name, func(tx *sqldb.Tx) error {
 		if _, err := access.HoldProject(ctx, tx, b.Project); err != nil {
-			return sqldb.Within("backup schedule "+b.Name, err)
+			return sqldb.Within(b.Kind.What()+" "+b.Name, err)
 		}
-		if _, err := lockTarget(ctx, tx, b.Target); errors.Is(err, seedbed.ErrNotFound) {
-			return seedbed.Errorf(seedbed.ErrInvalid, "%s", err)
-		} else if err != nil {
-			return err
+		if b.Kind == seedbed.ScheduleBackup {
+			if _, err := lockTarget(ctx, tx, b.Target); errors.Is(err, seedbed.ErrNotFound) {
+				return seedbed.Errorf(seedbed.ErrInvalid, "%s", err)
+			} else if err != nil {
+				return err
+			}
 		}
 		n, err := sqldb.Affect(ctx, tx,
-			`INSERT INTO backup_schedule (`+scheduleColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
-			b.Name, b.Project, b.Target, b.Cron, b.Profile, b.Tag, b.Revision, sqldb.Micros(b.Created))
+			`INSERT INTO schedule (kind, name, project, target, cron, settings, last, revision, created)
+				VALUES ($1, $2, $3, $4, $5, $6, 'null', $7, $8) ON CONFLICT DO NOTHING`,
+			b.Kind, b.Name, b.Project, sql.NullString{String: b.Target, Valid: b.Target != ""}, b.Cron, sqldb.AsJSON(b.ScheduleSettings),
+			b.Revision, sqldb.Micros(b.Created))
 		if err == nil && n == 0 {
-			err = seedbed.Errorf(seedbed.ErrExists, "backup schedule %q exists already", b.Name)
+			err = seedbed.Errorf(seedbed.ErrExists, "%s %q exists already", b.Kind.What(), b.Name)
 		}
 		return err
 	})
 	if err != nil {
-		return seedbed.BackupSchedule{}, err
+		return seedbed.Schedule{}, err
 	}
 	return b, nil
 }
 
-// BackupSchedules returns all schedules sorted by name.
-func (s *Store) BackupSchedules(ctx context.Context) (all []seedbed.BackupSchedule, err error) {
-	err = s.db.View(ctx, "list backup schedules", func(tx *sqldb.Tx) error {
-		all, err = sqldb.List(ctx, tx, scanSchedule, `SELECT `+scheduleColumns+` FROM backup_schedule ORDER BY name`)
+// Schedules returns all schedules sorted by kind and name.
+func (s *Store) Schedules(ctx context.Context) (all []seedbed.Schedule, err error) {
+	err = s.db.View(ctx, "list schedules", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, scanSchedule, `SELECT `+scheduleColumns+` FROM schedule ORDER BY kind, name`)
 		return err
 	})
 	return all, err
 }
 
-func noSchedule(name string) error {
-	return seedbed.Errorf(seedbed.ErrNotFound, "backup schedule %q does not exist", sqldb.Clean(name, 120))
+func noSchedule(kind seedbed.ScheduleKind, name string) error {
+	return seedbed.Errorf(seedbed.ErrNotFound, "%s %q does not exist", kind.What(), sqldb.Clean(name, 120))
 }
 
-// BackupSchedule returns the schedule of that name.
-func (s *Store) BackupSchedule(ctx context.Context, name string) (b seedbed.BackupSchedule, err error) {
-	err = s.db.View(ctx, "read backup schedule", func(tx *sqldb.Tx) error {
-		b, err = sqldb.One(ctx, tx, scanSchedule, noSchedule(name), `SELECT `+scheduleColumns+` FROM backup_schedule WHERE name = $1`, name)
+// Schedule returns the schedule of that kind and name.
+func (s *Store) Schedule(ctx context.Context, kind seedbed.ScheduleKind, name string) (b seedbed.Schedule, err error) {
+	err = s.db.View(ctx, "read schedule", func(tx *sqldb.Tx) error {
+		b, err = sqldb.One(ctx, tx, scanSchedule, noSchedule(kind, name),
+			`SELECT `+scheduleColumns+` FROM schedule WHERE kind = $1 AND name = $2`, kind, name)
 		return err
 	})
 	return b, err
 }
 
-// DeleteBackupSchedule removes a schedule, which must pass the checks. The backups that were made by it stay.
-func (s *Store) DeleteBackupSchedule(ctx context.Context, name string, checks ...func(seedbed.BackupSchedule) error) error {
-	return s.db.Update(ctx, "remove backup schedule "+sqldb.Clean(name, 120), func(tx *sqldb.Tx) error {
-		b, err := sqldb.LockOne(ctx, tx, scanSchedule, noSchedule(name),
-			`UPDATE backup_schedule SET revision = revision WHERE name = $1 RETURNING `+scheduleColumns, name)
+// NoteRun records what a schedule did last. One that was removed is left alone.
+func (s *Store) NoteRun(ctx context.Context, kind seedbed.ScheduleKind, name string, run seedbed.ScheduleRun) error {
+	return s.db.Update(ctx, "note the run of "+kind.What()+" "+name, func(tx *sqldb.Tx) error {
+		return sqldb.Exec(ctx, tx, `UPDATE schedule SET last = $1 WHERE kind = $2 AND name = $3`, sqldb.AsJSON(run), kind, name)
+	})
+}
+
+// DeleteSchedule removes a schedule, which must pass the checks. What was made by it stays.
+func (s *Store) DeleteSchedule(
+	ctx context.Context, kind seedbed.ScheduleKind, name string, checks ...func(seedbed.Schedule) error,
+) error {
+	return s.db.Update(ctx, "remove "+kind.What()+" "+sqldb.Clean(name, 120), func(tx *sqldb.Tx) error {
+		b, err := sqldb.LockOne(ctx, tx, scanSchedule, noSchedule(kind, name),
+			`UPDATE schedule SET revision = revision WHERE kind = $1 AND name = $2 RETURNING `+scheduleColumns, kind, name)
 		if err == nil {
 			err = sqldb.Pass(b, checks)
 		}
 		if err != nil {
 			return err
 		}
-		return sqldb.Exec(ctx, tx, `DELETE FROM backup_schedule WHERE name = $1`, name)
+		return sqldb.Exec(ctx, tx, `DELETE FROM schedule WHERE kind = $1 AND name = $2`, kind, name)
 	})
 }

@@ -99,7 +99,7 @@ func (s *Store) DeleteBackupTarget(ctx context.Context, name string, checks ...f
 			return err
 		}
 		schedule, err := sqldb.One(ctx, tx, sqldb.Value[string], nil,
-			`SELECT name FROM backup_schedule WHERE target = $1 ORDER BY name LIMIT 1`, name)
+			`SELECT name FROM schedule WHERE target = $1 ORDER BY name LIMIT 1`, name)
 		if err == nil && schedule != "" {
 			err = seedbed.Errorf(seedbed.ErrInUse, "backup target %q is that of schedule %s; remove that first (seedbed backup schedule remove %s)",
 				name, schedule, schedule)

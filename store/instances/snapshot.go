@@ -9,25 +9,58 @@ import (
 	"seedbed/store/sqldb"
 )
 
-// snapshotOf returns the name of the snapshot that a job takes or removes.
-func snapshotOf(j seedbed.Job) (string, error) {
-	var input seedbed.SnapshotJob
+// snapshotOf returns what a job says of the snapshot that it takes or removes.
+func snapshotOf(j seedbed.Job) (input seedbed.SnapshotJob, err error) {
 	if err := json.Unmarshal(j.Spec, &input); err != nil {
-		return "", fmt.Errorf("the input of %s job %s: %w", j.Kind, j.ID, err)
+		return input, fmt.Errorf("the input of %s job %s: %w", j.Kind, j.ID, err)
 	}
-	return input.Name, nil
+	return input, nil
 }
 
 // AddSnapshot records the snapshot that a job is to take of its instance. It reports whether there was no
 // record of one of that name.
 func AddSnapshot(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) (added bool, err error) {
-	name, err := snapshotOf(j)
+	of, err := snapshotOf(j)
 	if err != nil {
 		return false, err
 	}
-	n, err := sqldb.Affect(ctx, tx, `INSERT INTO snapshot (instance, name, job) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
-		j.Instance, name, j.ID)
+	n, err := sqldb.Affect(ctx, tx,
+		`INSERT INTO snapshot (instance, name, job, schedule, taken) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
+		j.Instance, of.Name, j.ID, of.Schedule, sqldb.Micros(sqldb.Now()))
 	return n == 1, err
+}
+
+// CheckRemoval returns ErrConflict if a job for a schedule is to remove a snapshot that this schedule has not made.
+func CheckRemoval(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
+	of, err := snapshotOf(j)
+	if err != nil || of.Schedule == "" {
+		return err
+	}
+	by, err := sqldb.One(ctx, tx, sqldb.Value[string], nil,
+		`SELECT schedule FROM snapshot WHERE instance = $1 AND name = $2 AND rebuild = ''`, j.Instance, of.Name)
+	if err == nil && by != of.Schedule {
+		err = seedbed.Errorf(seedbed.ErrConflict, "snapshot %q of instance %q was not made by the snapshot schedule %s", of.Name, j.Subject,
+			of.Schedule)
+	}
+	return err
+}
+
+// ScheduledSnapshots returns the snapshots that schedules have made, sorted by schedule, instance and time. It leaves out those whose
+// volumes are replaced.
+func (s *Store) ScheduledSnapshots(ctx context.Context) (all []seedbed.ScheduledSnapshot, err error) {
+	scan := func(r sqldb.Row) (o seedbed.ScheduledSnapshot, err error) {
+		err = r.Scan(&o.Schedule, &o.Instance.Project, &o.Instance.Name, &o.Name, sqldb.ToTime(&o.Taken), &o.State)
+		return o, err
+	}
+	err = s.db.View(ctx, "list the snapshots of schedules", func(tx *sqldb.Tx) error {
+		all, err = sqldb.List(ctx, tx, scan,
+			`SELECT snapshot.schedule, instance.project, instance.name, snapshot.name, snapshot.taken, job.state
+				FROM snapshot JOIN instance ON instance.id = snapshot.instance JOIN job ON job.id = snapshot.job
+				WHERE snapshot.schedule <> '' AND snapshot.rebuild = ''
+				ORDER BY snapshot.schedule, instance.project, instance.name, snapshot.taken`)
+		return err
+	})
+	return all, err
 }
 
 // EndSnapshots records which snapshots there are when a job ends in that state. Gone are the one that it has
@@ -40,18 +73,18 @@ func EndSnapshots(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, in seedbed.J
 	case j.Kind == seedbed.JobSnapshot && in == seedbed.JobRolledBack:
 		return sqldb.Exec(ctx, tx, `DELETE FROM snapshot WHERE instance = $1 AND job = $2`, j.Instance, j.ID)
 	case j.Kind == seedbed.JobSnapshot && in == seedbed.JobSucceeded: // an earlier job may have taken a part of it
-		name, err := snapshotOf(j)
+		of, err := snapshotOf(j)
 		if err != nil {
 			return err
 		}
 		return sqldb.Exec(ctx, tx, `UPDATE snapshot SET job = $1 WHERE instance = $2 AND name = $3 AND rebuild = '' AND job <> $1`,
-			j.ID, j.Instance, name)
+			j.ID, j.Instance, of.Name)
 	case j.Kind == seedbed.JobSnapshotRemove && in == seedbed.JobSucceeded:
-		name, err := snapshotOf(j)
+		of, err := snapshotOf(j)
 		if err != nil {
 			return err
 		}
-		return sqldb.Exec(ctx, tx, `DELETE FROM snapshot WHERE instance = $1 AND name = $2 AND rebuild = ''`, j.Instance, name)
+		return sqldb.Exec(ctx, tx, `DELETE FROM snapshot WHERE instance = $1 AND name = $2 AND rebuild = ''`, j.Instance, of.Name)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Schema is the number of the last migration that this program knows.
-const Schema = 58
+const Schema = 59
 
 // Migrations are the migrations of both databases, in the directories that Dialect.Migrations names.
 //

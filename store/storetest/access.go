@@ -360,19 +360,20 @@ func testBackupTargets(b *bench) {
 	b.equal(get(b.BackupTarget(ctx, "nas"))(b), changed)
 
 	b.project("acme")
-	nightly := seedbed.BackupSchedule{Name: "acme/nightly", Project: "acme", Target: "nas", Cron: "@daily", Tag: "backup"}
-	daily := get(b.CreateBackupSchedule(ctx, nightly))(b)
-	b.equal(get(b.BackupSchedules(ctx))(b), []seedbed.BackupSchedule{daily})
-	b.equal(get(b.BackupSchedule(ctx, "acme/nightly"))(b), daily)
-	_, err = b.CreateBackupSchedule(ctx, nightly)
+	nightly := seedbed.Schedule{Kind: seedbed.ScheduleBackup, Name: "acme/nightly", Project: "acme", Target: "nas", Cron: "@daily",
+		ScheduleSettings: seedbed.ScheduleSettings{Tag: "backup", Exclude: []string{"data"}}}
+	daily := get(b.CreateSchedule(ctx, nightly))(b)
+	b.equal(get(b.Schedules(ctx))(b), []seedbed.Schedule{daily})
+	b.equal(get(b.Schedule(ctx, seedbed.ScheduleBackup, "acme/nightly"))(b), daily)
+	_, err = b.CreateSchedule(ctx, nightly)
 	b.want(err, seedbed.ErrExists, "acme/nightly")
 	nightly.Name, nightly.Target = "acme/other", "none"
-	_, err = b.CreateBackupSchedule(ctx, nightly)
+	_, err = b.CreateSchedule(ctx, nightly)
 	b.want(err, seedbed.ErrInvalid, `backup target "none"`)
 	b.want(b.DeleteBackupTarget(ctx, "nas"), seedbed.ErrInUse, "acme/nightly")
-	b.want(b.DeleteProject(ctx, "acme"), seedbed.ErrInUse, "backup schedule")
-	b.must(b.DeleteBackupSchedule(ctx, "acme/nightly"))
-	b.want(b.DeleteBackupSchedule(ctx, "acme/nightly"), seedbed.ErrNotFound)
+	b.want(b.DeleteProject(ctx, "acme"), seedbed.ErrInUse, "schedule")
+	b.must(b.DeleteSchedule(ctx, seedbed.ScheduleBackup, "acme/nightly"))
+	b.want(b.DeleteSchedule(ctx, seedbed.ScheduleBackup, "acme/nightly"), seedbed.ErrNotFound)
 	b.must(b.DeleteBackupTarget(ctx, "nas"))
 	b.want(b.DeleteBackupTarget(ctx, "nas"), seedbed.ErrNotFound)
 	b.equal(get(b.Installation(ctx))(b), get(b.Installation(ctx))(b))

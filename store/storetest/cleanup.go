@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +19,7 @@ var cleanupCases = map[string]func(*bench){
 	"drop mapping":   testDropMapping,
 	"deliveries":     testOldDeliveries,
 	"guest events":   testOldGuestEvents,
+	"snapshots":      testSnapshotSchedule,
 }
 
 func testSlots(b *bench) {
@@ -326,4 +329,47 @@ func testForcedStopOvertakes(b *bench) {
 // power is the acceptance of a job that starts, stops or reboots an instance.
 func power(kind seedbed.JobKind, id seedbed.InstanceID) seedbed.Acceptance {
 	return seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: kind, Instance: id}}
+}
+
+// The snapshots that a schedule has made are known, and a job for a schedule removes no other ones.
+func testSnapshotSchedule(b *bench) {
+	ctx := context.Background()
+	b.world()
+	i := b.instance("web1")
+	hourly := get(b.CreateSchedule(ctx, seedbed.Schedule{Kind: seedbed.ScheduleSnapshot, Name: "hourly", Cron: "@hourly",
+		ScheduleSettings: seedbed.ScheduleSettings{Instances: []string{"web1"}, Keep: seedbed.Retention{Hourly: 2}}}))(b)
+	b.equal(get(b.Schedule(ctx, seedbed.ScheduleSnapshot, "hourly"))(b), hourly)
+	b.want(b.DeleteSchedule(ctx, seedbed.ScheduleBackup, "hourly"), seedbed.ErrNotFound, "backup schedule")
+	job := func(kind seedbed.JobKind, snapshot, schedule string) seedbed.Acceptance {
+		a := volumeJob(kind, i.ID, snapshot)
+		a.Job.Spec, _ = json.Marshal(seedbed.SnapshotJob{Name: snapshot, Schedule: schedule})
+		return a
+	}
+	run := seedbed.ScheduleRun{Time: time.Now().UTC().Truncate(time.Second), Jobs: 1, Items: []seedbed.ScheduleItem{}}
+	b.must(b.NoteRun(ctx, seedbed.ScheduleSnapshot, "hourly", run))
+	hourly.Last = &run
+	b.equal(get(b.Schedule(ctx, seedbed.ScheduleSnapshot, "hourly"))(b), hourly)
+	var states []seedbed.JobState
+	for name, end := range map[string]seedbed.JobState{"s1": seedbed.JobSucceeded, "s2": seedbed.JobRolledBack, "s3": seedbed.JobIncomplete} {
+		get(b.Accept(ctx, job(seedbed.JobSnapshot, name, "hourly")))(b)
+		b.end(seedbed.JobResult{State: end, Error: map[bool]string{true: "no"}[end != seedbed.JobSucceeded]})
+	}
+	get(b.Accept(ctx, job(seedbed.JobSnapshot, "mine", "")))(b)
+	b.end(seedbed.JobResult{State: seedbed.JobSucceeded})
+	all := get(b.ScheduledSnapshots(ctx))(b)
+	slices.SortFunc(all, func(x, y seedbed.ScheduledSnapshot) int { return cmp.Compare(x.Name, y.Name) })
+	for _, s := range all {
+		b.equal([]any{s.Schedule, s.Instance, s.Taken.IsZero()}, []any{"hourly", seedbed.InDefault("web1"), false})
+		states = append(states, s.State)
+	}
+	b.equal(states, []seedbed.JobState{seedbed.JobSucceeded, seedbed.JobIncomplete}) // nothing is left of s2
+	b.equal(len(get(b.ScheduleFailures(ctx, hourly))(b)), 2)
+	_, err := b.Accept(ctx, job(seedbed.JobSnapshotRemove, "mine", "hourly"))
+	b.want(err, seedbed.ErrConflict, "was not made by the snapshot schedule hourly")
+	get(b.Accept(ctx, job(seedbed.JobSnapshotRemove, "s1", "hourly")))(b)
+	b.end(seedbed.JobResult{State: seedbed.JobSucceeded})
+	b.equal(len(get(b.ScheduledSnapshots(ctx))(b)), 1)
+	b.must(b.DeleteSchedule(ctx, seedbed.ScheduleSnapshot, "hourly"))
+	b.equal(len(get(b.ScheduledSnapshots(ctx))(b)), 1) // they stay
+	b.must(b.NoteRun(ctx, seedbed.ScheduleSnapshot, "hourly", run))
 }

@@ -25,6 +25,7 @@ is not included, but its file systems are frozen if it has a guest agent. In a d
 			func(api *client.Client, ctx context.Context, args []string) (seedbed.Receipt, error) {
 				return api.RemoveSnapshot(ctx, args[0], args[1])
 			})),
+		a.ScheduleCommand(seedbed.ScheduleSnapshot, "vm snapshot schedule", vmSnapshotScheduleAdd(a)),
 	)
 	return c
 }
@@ -39,8 +40,36 @@ func vmSnapshotCreate(a *cli.App) *cobra.Command {
 	c.Long = `Take a snapshot of each disk of an instance. If its guest runs and has a guest agent, the
 agent writes out the guest's file systems and freezes them until the snapshots are taken.
 Otherwise the disks are as after a power cut. "vm snapshot list" shows which it was.`
-	a.Fill(c, &r, cli.Flag{Field: "freeze",
-		Usage: "`WHEN` to freeze a guest: auto (if its agent answers, the default), always (or else fail) or never"})
+	a.Fill(c, &r, freezeFlag())
+	return c
+}
+
+func freezeFlag() cli.Flag {
+	return cli.Flag{Field: "freeze",
+		Usage: "`WHEN` to freeze a guest: auto (if its agent answers, the default), always (or else fail) or never"}
+}
+
+func vmSnapshotScheduleAdd(a *cli.App) *cobra.Command {
+	var r wire.SnapshotScheduleRequest
+	c := &cobra.Command{
+		Use: "add NAME", Short: "Have snapshots be taken by themselves, and removed again",
+		Long: `Have a snapshot be taken of instances of the project at the times of a cron expression in
+UTC: of those that --vm names, of those that were made from a profile, or of those that
+have a tag. It is called NAME-TIME. The cleanup removes the snapshots of the schedule that
+no rule of --keep keeps, and no others. An instance of which none can be taken then is left
+out; "vm snapshot schedule show" and "doctor" say so.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			r.Name = args[0]
+			_, err := api.AddSnapshotSchedule(ctx, r)
+			return a.Report(err, "snapshot schedule %s added", args[0])
+		}),
+	}
+	a.Fill(c, &r, append(cli.ScheduleFlags(),
+		cli.Flag{Field: "keep", Usage: "snapshots of each instance to keep, as `RULES` such as last=3,hourly=24,daily=7,weekly=4,monthly=12 " +
+			"(default: all)", Parse: func(text string) (any, error) { return seedbed.ParseRetention(text) }},
+		freezeFlag(),
+	)...)
+	c.MarkFlagsMutuallyExclusive("vm", "profile", "tag")
 	return c
 }
 

@@ -27,7 +27,7 @@ with. The job fails if anything is missing or damaged, and its events say what.`
 			`Remove a backup from its target, and then what no other backup there needs. What is
 younger than a day stays until a later removal: a backup that is being made may need it.`,
 			(*client.Client).RemoveBackup, (*client.Client).PlanRemoveBackup)),
-		targetCommand(a), scheduleCommand(a))
+		targetCommand(a), a.ScheduleCommand(seedbed.ScheduleBackup, "backup schedule", scheduleAdd(a)))
 	return c
 }
 
@@ -245,7 +245,7 @@ func targetFlags() []cli.Flag {
 		{Field: "before", Usage: "`COMMAND` that a worker runs before it uses the target (repeatable; empty for none)", Each: true,
 			ParseAll: someCommands},
 		{Field: "after", Usage: "`COMMAND` that a worker runs after that (repeatable; empty for none)", Each: true, ParseAll: someCommands},
-		{Field: "keep", Usage: "backups of each instance to keep, as `RULES` such as last=3,daily=7,weekly=4,monthly=12 (default: all)",
+		{Field: "keep", Usage: "backups of each instance to keep, as `RULES` such as last=3,hourly=24,daily=7,weekly=4,monthly=12 (default: all)",
 			Parse: func(text string) (any, error) { return seedbed.ParseRetention(text) }},
 	}
 }
@@ -319,52 +319,25 @@ func targetPairs(a *cli.App, t wire.BackupTarget) [][2]string {
 	}
 }
 
-func scheduleCommand(a *cli.App) *cobra.Command {
-	c := cli.Group(&cobra.Command{Use: "schedule", Aliases: []string{"schedules"}, Short: "Manage schedules of backups"})
-	r := schedules(a)
-	c.AddCommand(scheduleAdd(a), r.List(a, "list", "List schedules"), r.Show(a, "show NAME", "Show a schedule"),
-		a.RemoveCommand("remove NAME", "Remove a schedule; its backups stay", "Remove backup schedule %s", "backup schedule %s removed",
-			(*client.Client).DeleteBackupSchedule))
-	return c
-}
-
 func scheduleAdd(a *cli.App) *cobra.Command {
 	var r wire.BackupScheduleRequest
 	c := &cobra.Command{
 		Use: "add NAME", Short: "Have backups be made by themselves",
-		Long: `Have a backup be made of each instance of the project that was made from a profile, or that
-has a tag, at the times of a cron expression in UTC. An instance that cannot be backed up
-then, because another job works on it or because it runs in a directory pool, is left out;
-the log of seedbedd says so.`,
+		Long: `Have a backup be made of instances of the project at the times of a cron expression in UTC:
+of those that --vm names, of those that were made from a profile, or of those that have a
+tag. An instance that cannot be backed up then, because another job works on it or because
+it runs in a directory pool, is left out; "backup schedule show" and "doctor" say so.
+Volumes of --exclude are left out of the backups of the instances that have them attached.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			r.Name = args[0]
 			_, err := api.AddBackupSchedule(ctx, r)
 			return a.Report(err, "backup schedule %s added", args[0])
 		}),
 	}
-	a.Fill(c, &r,
-		cli.Flag{Field: "cron", Usage: "five `FIELDS` of cron in UTC, such as \"0 3 * * *\"", Required: true},
+	a.Fill(c, &r, append(cli.ScheduleFlags(),
 		cli.Flag{Field: "target", Name: "to", Usage: "the `TARGET` that is to have the backups", Required: true},
-		cli.Flag{Field: "profile", Usage: "instances that were made from this `PROFILE`"},
-		cli.Flag{Field: "tag", Usage: "instances with this tag, as `KEY` or KEY=VALUE"},
-	)
-	c.MarkFlagsMutuallyExclusive("profile", "tag")
+		cli.Flag{Field: "exclude", Usage: "`VOLUME` to leave out where it is attached (repeatable)"},
+	)...)
+	c.MarkFlagsMutuallyExclusive("vm", "profile", "tag")
 	return c
-}
-
-func schedules(a *cli.App) cli.Resource[seedbed.BackupSchedule] {
-	return cli.Resource[seedbed.BackupSchedule]{
-		Some: cli.Selected((*client.Client).ListBackupSchedules), Filters: []cli.Filter{cli.NameFilter()},
-		None: "no backup schedules yet: seedbed backup schedule add NAME", Unmatched: "no matching backup schedules",
-		Project: func(s seedbed.BackupSchedule) string { return s.Project },
-		Head:    []string{"name", "cron", "target", "profile", "tag", "added"},
-		Row: func(s seedbed.BackupSchedule) []string {
-			return []string{s.Name, s.Cron, s.Target, s.Profile, s.Tag, a.Ago(s.Created)}
-		},
-		One: cli.Named((*client.Client).BackupSchedule),
-		Pairs: func(a *cli.App, s seedbed.BackupSchedule) [][2]string {
-			return [][2]string{{"name", s.Name}, {"project", s.Project}, {"cron", s.Cron}, {"target", s.Target}, {"profile", s.Profile},
-				{"tag", s.Tag}, {"added", a.Moment(s.Created)}}
-		},
-	}
 }

@@ -167,7 +167,7 @@ bench-network: ## a node's networks and security groups, beside ip, nft, a bare 
 	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/network
 	@bin/bench/network
 
-bench-lifecycle: ## what the engine adds to snapshots and attached volumes on real Ceph and libvirt: two figures, in three minutes (root)
+bench-lifecycle: ## snapshots, attached volumes, backups, migrations and a lost node, beside the same by hand: seven figures, in fifteen minutes (root)
 	@$(MAKE) --no-print-directory bench-provision PARTS=lifecycle
 
 bench-provision: ## what the engine adds to an instance's making on real Ceph and libvirt: ten figures, in ten minutes (root)

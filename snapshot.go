@@ -103,17 +103,21 @@ type CloneRequest struct {
 	Off bool `json:"off,omitempty"`
 	// Node is the node for it; empty leaves the choice to the placement.
 	Node string `json:"node,omitempty"`
+	// Freeze says whether the guest of the other one is frozen while snapshots of its disks are taken, if it runs.
+	Freeze Freeze `json:"freeze,omitempty"`
 }
 
 // CloneJob is the input of a JobClone.
 type CloneJob struct {
-	// From is the name of the other instance.
-	From string `json:"from"`
+	// From is the name of the other instance, and Source its ID.
+	From   string     `json:"from"`
+	Source InstanceID `json:"source,omitempty"`
 	// Disks are its disks, in the order of those of the new one.
 	Disks []VolumeSource `json:"disks"`
 	// Together is true if the job takes a snapshot of all disks first, because the guest runs.
-	Together   bool `json:"together,omitempty"`
-	Generalise bool `json:"generalise,omitempty"`
+	Together   bool   `json:"together,omitempty"`
+	Freeze     Freeze `json:"freeze,omitempty"`
+	Generalise bool   `json:"generalise,omitempty"`
 }
 
 // VolumeCopy asks for a volume with the content that another one has at one moment. Its spec has no image, and a size of

@@ -13,9 +13,21 @@ import (
 
 // cloneCases are the cases of jobs that clone instances.
 var cloneCases = []jobCase{
-	{"clone", seedbed.Job{Kind: seedbed.JobClone}, func(l *lab) caseJob {
+	{"clone of a running guest", seedbed.Job{Kind: seedbed.JobClone, Spec: inputOf(seedbed.CloneJob{Together: true})}, func(l *lab) caseJob {
 		of := l.written()
-		return caseJob{l.clone(seedbed.CloneRequest{}), func() { l.cloned(of, "new") }, func() { l.notCloned(of) }}
+		guest := l.withGuestAgent(of)
+		return caseJob{l.clone(seedbed.CloneRequest{}), func() { l.cloned(of, "new"); l.thawed(guest) },
+			func() { l.notCloned(of); l.thawed(guest) }}
+	}},
+	{"clone of a running guest, generalised", seedbed.Job{Kind: seedbed.JobClone,
+		Spec: inputOf(seedbed.CloneJob{Together: true, Generalise: true})}, func(l *lab) caseJob {
+		of := l.written()
+		id := l.clone(seedbed.CloneRequest{Generalise: true, Freeze: seedbed.FreezeNever})
+		return caseJob{id, func() { l.cloned(of, "new") }, func() { l.notCloned(of) }}
+	}},
+	{"clone of a snapshot", seedbed.Job{Kind: seedbed.JobClone}, func(l *lab) caseJob {
+		of := l.written()
+		return caseJob{l.clone(seedbed.CloneRequest{Snapshot: "s1"}), func() { l.cloned(of, "old") }, func() { l.notCloned(of) }}
 	}},
 	{"clone generalised", seedbed.Job{Kind: seedbed.JobClone, Spec: inputOf(seedbed.CloneJob{Generalise: true})}, func(l *lab) caseJob {
 		of := l.written()
@@ -126,6 +138,8 @@ func TestCloneRefused(t *testing.T) {
 		"no instance": {"none", seedbed.CloneRequest{Name: "web2"}, seedbed.ErrNotFound},
 		"no name":     {"web1", seedbed.CloneRequest{}, seedbed.ErrInvalid},
 		"its name":    {"web1", seedbed.CloneRequest{Name: "web1"}, seedbed.ErrExists},
+		"no freeze":   {"web1", seedbed.CloneRequest{Name: "web2", Freeze: "sometimes"}, seedbed.ErrInvalid},
+		"a snapshot":  {"web1", seedbed.CloneRequest{Name: "web2", Freeze: "auto", Snapshot: "s1"}, seedbed.ErrInvalid},
 		"no network":  {"web1", seedbed.CloneRequest{Name: "web2", Networks: map[string]string{"default": "none"}}, seedbed.ErrInvalid},
 	} {
 		_, err := l.intake.Clone(ctx, seedbed.InDefault(c.of), c.req, usual)
@@ -136,7 +150,7 @@ func TestCloneRefused(t *testing.T) {
 		}
 	}
 	p, err := l.intake.PlanClone(ctx, seedbed.InDefault("web1"), seedbed.CloneRequest{Name: "web2", Generalise: true})
-	if err != nil || len(p.Problems) > 0 || len(p.Stages) != 6 || len(p.Volumes) != 1 || len(p.NICs) != 1 {
+	if err != nil || len(p.Problems) > 0 || len(p.Stages) != 7 || len(p.Volumes) != 1 || len(p.NICs) != 1 {
 		t.Errorf("the plan is %+v, %v", p, err)
 	}
 }
@@ -163,5 +177,26 @@ func TestCloneOfInstalled(t *testing.T) {
 	got := l.byName("web2")
 	if spec, _ := l.hv.Spec(got.ID); spec.Firmware != seedbed.FirmwareUEFI || !spec.System.TPM || got.PlacementGroup != "" {
 		t.Errorf("the clone is started by %q: %+v", spec.Firmware, got)
+	}
+}
+
+// TestCloneFrozen checks that the guest whose disks are cloned is frozen for the snapshots as the request says, and never left frozen.
+func TestCloneFrozen(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	of := l.written()
+	l.runUntil(l.clone(seedbed.CloneRequest{Freeze: seedbed.FreezeAlways}), seedbed.JobRolledBack)
+	l.notCloned(of)
+	g := l.withGuestAgent(of)
+	for _, c := range []struct {
+		freeze seedbed.Freeze
+		times  int
+	}{{seedbed.FreezeNever, 0}, {"", 1}, {seedbed.FreezeAlways, 2}} {
+		l.runUntil(l.clone(seedbed.CloneRequest{Freeze: c.freeze}), seedbed.JobSucceeded)
+		l.cloned(of, "new")
+		if now, times := g.Frozen(); now || times != c.times {
+			t.Errorf("freeze %q: the guest was frozen %d times, and is now: %t", c.freeze, times, now)
+		}
+		l.runUntil(l.remove("web2"), seedbed.JobSucceeded)
 	}
 }

@@ -68,7 +68,7 @@ var requests = []struct {
 	}},
 	{seedbed.ResizeRequest{}, nil},
 	{wire.CloneRequest{}, map[string]string{
-		"name": argument, "snapshot": asClone, "networks": asClone, "generalise": asClone, "off": asClone, "node": asClone,
+		"name": argument, "snapshot": asClone, "networks": asClone, "generalise": asClone, "freeze": asClone, "off": asClone, "node": asClone,
 		"dry_run": "vm clone --dry-run",
 	}},
 	{seedbed.CloneRequest{}, map[string]string{"name": argument}},

@@ -199,19 +199,29 @@ func (in *Intake) clone(
 
 // PlanClone returns what Clone would make, and why it would not be accepted. It writes nothing.
 func (in *Intake) PlanClone(ctx context.Context, name seedbed.InstanceName, req seedbed.CloneRequest) (seedbed.Plan, error) {
-	raw, _ := json.Marshal(seedbed.CloneJob{Generalise: req.Generalise})
-	return in.planRestored(ctx, name.Project, req.Name, req.Node, &seedbed.Job{Kind: seedbed.JobClone, Spec: raw}, func() (restored, error) {
-		r, _, err := in.cloned(ctx, name, req)
+	spec := seedbed.CloneJob{Generalise: req.Generalise}
+	job := &seedbed.Job{Kind: seedbed.JobClone}
+	p, err := in.planRestored(ctx, name.Project, req.Name, req.Node, job, func() (r restored, err error) {
+		r, spec, err = in.cloned(ctx, name, req)
 		return r, err
 	})
+	if err != nil {
+		return p, err
+	}
+	job.Spec, err = json.Marshal(spec)
+	p.Stages = in.stages(job)
+	return p, err
 }
 
 // cloned returns the instance that a clone makes, and the input of its job.
 func (in *Intake) cloned(ctx context.Context, name seedbed.InstanceName, req seedbed.CloneRequest) (
 	r restored, spec seedbed.CloneJob, err error,
 ) {
-	if err := seedbed.CheckInstanceName(req.Name); err != nil {
+	if err := cmp.Or(seedbed.CheckInstanceName(req.Name), req.Freeze.Check()); err != nil {
 		return r, spec, err
+	}
+	if req.Freeze != "" && req.Snapshot != "" {
+		return r, spec, seedbed.Errorf(seedbed.ErrInvalid, "freeze is for what the disks have now: expected no snapshot with it")
 	}
 	if seedbed.IsTenant(ctx) && req.Node != "" {
 		return r, spec, seedbed.Errorf(seedbed.ErrForbidden, "a node is chosen from the default project only: expected none")
@@ -240,7 +250,8 @@ func (in *Intake) cloned(ctx context.Context, name seedbed.InstanceName, req see
 	if err != nil {
 		return r, spec, err
 	}
-	spec = seedbed.CloneJob{From: of.Name, Generalise: req.Generalise, Together: of.State == seedbed.InstanceRunning && req.Snapshot == ""}
+	spec = seedbed.CloneJob{From: of.Name, Source: of.ID, Freeze: req.Freeze, Generalise: req.Generalise,
+		Together: of.State == seedbed.InstanceRunning && req.Snapshot == ""}
 	node := req.Node
 	for i, d := range of.Volumes {
 		from := fmt.Sprintf("%s:%d", of.Name, d.Index)
@@ -278,11 +289,19 @@ func (in *Intake) cloned(ctx context.Context, name seedbed.InstanceName, req see
 			of.Name))
 	}
 	if spec.Together {
-		r.notes = append(r.notes, "the guest runs: its disks are copied as a loss of power would leave them")
+		r.notes = append(r.notes, frozenNotes[cmp.Or(req.Freeze, seedbed.FreezeAuto)])
 	}
 	r.demand, err = in.demands(ctx, r.inst, nil, r.inst.Volumes, node)
 	r.demand.Limit, r.demand.Selector = r.inst.System.NodeLimit, r.inst.System.NodeSelector
 	return r, spec, err
+}
+
+// frozenNotes say how the disks of a guest that runs are cloned.
+var frozenNotes = map[seedbed.Freeze]string{
+	seedbed.FreezeAuto: "the guest runs: if its agent answers, its file systems are frozen while snapshots of its disks are taken, and " +
+		"otherwise they are copied as a loss of power would leave them",
+	seedbed.FreezeAlways: "the guest runs: its file systems are frozen while snapshots of its disks are taken",
+	seedbed.FreezeNever:  "the guest runs: its disks are copied as a loss of power would leave them",
 }
 
 // likeOf returns a new instance with the configuration of another one, without its NICs and disks. Nothing that tells the two apart is the

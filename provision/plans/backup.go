@@ -101,11 +101,11 @@ func (t *task) eachBackupDisk(
 }
 
 func (t *task) snapshotBackup(ctx context.Context) error {
-	return t.consistently(ctx, seedbed.FreezeAuto, t.eachBackupDisk)
+	return t.consistently(ctx, t.own(), seedbed.FreezeAuto, t.eachBackupDisk)
 }
 
 func (t *task) dropBackupSnapshots(ctx context.Context) error {
-	t.thawLeft(ctx)
+	t.thawLeft(ctx, t.own())
 	return t.eachBackupDisk(ctx, "snapshot %s of volume %s is removed", t.drop)
 }
 

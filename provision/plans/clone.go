@@ -18,6 +18,9 @@ func (t *task) clonePlan() engine.Plan {
 	if t.cloning().Generalise {
 		stages = slices.Insert(stages, 1, engine.Stage{Name: "generalise", Run: t.generaliseClone, Undo: t.closeClone})
 	}
+	if t.cloning().Together {
+		stages = slices.Insert(stages, 0, engine.Stage{Name: "snapshot", Run: t.snapshotCloned, Undo: t.dropCloned})
+	}
 	return engine.Plan{Stages: stages, Broken: seedbed.InstanceFailed}
 }
 
@@ -38,9 +41,9 @@ func (t *task) clone(ctx context.Context) (spec seedbed.CloneJob, inst seedbed.I
 	return spec, inst, err
 }
 
-// copyDisks copies one disk after the other. If the guest of the other instance runs, the snapshots of all disks come first, so that they
-// are as close to one moment as they can be.
-func (t *task) copyDisks(ctx context.Context) error {
+// snapshotCloned takes snapshots of all disks of the other instance, whose guest runs, at one moment. It is a stage of its own: once a disk
+// is copied, no other may be of another moment.
+func (t *task) snapshotCloned(ctx context.Context) error {
 	spec, inst, err := t.clone(ctx)
 	if err != nil {
 		return err
@@ -50,16 +53,55 @@ func (t *task) copyDisks(ctx context.Context) error {
 			return err
 		}
 	}
-	point := func(i int) seedbed.SnapshotSpec {
-		from := spec.Disks[i]
-		return seedbed.SnapshotSpec{Pool: inst.Volumes[i].Pool, Volume: from.Volume, Instance: from.Owner, Name: t.copySnapshot()}
+	of, err := t.clonedGuest(ctx, spec)
+	if err != nil {
+		return err
 	}
-	for i := range spec.Disks {
-		if !spec.Together {
-			break
-		}
-		if err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error { return t.take(ctx, call, point(i)) }); err != nil {
-			return fmt.Errorf("snapshot of volume %s: %w", spec.Disks[i].Name, err)
+	return t.consistently(ctx, of, spec.Freeze, t.eachCloned(spec, inst))
+}
+
+// clonedGuest returns the guest of the other instance, which may have got another node since the job was accepted.
+func (t *task) clonedGuest(ctx context.Context, spec seedbed.CloneJob) (guest, error) {
+	of, err := t.store.Instance(ctx, spec.Source)
+	if err != nil {
+		return guest{}, fmt.Errorf("instance %s: %w", spec.From, engine.FromStore(err))
+	}
+	return guest{of.ID, of.Node, of.Name}, nil
+}
+
+// eachCloned returns what calls a function for the snapshots of the disks of the other instance: see eachOf.
+func (t *task) eachCloned(spec seedbed.CloneJob, inst seedbed.Instance) eachOfJob {
+	var points []seedbed.SnapshotSpec
+	for i, from := range spec.Disks {
+		points = append(points,
+			seedbed.SnapshotSpec{Pool: inst.Volumes[i].Pool, Volume: from.Volume, Instance: from.Owner, Name: t.copySnapshot()})
+	}
+	return func(ctx context.Context, done string, do func(context.Context, seedbed.Call, seedbed.SnapshotSpec) error) error {
+		return t.eachOf(ctx, points, done, do)
+	}
+}
+
+// dropCloned thaws the guest of the other instance and removes the snapshots that were taken of its disks.
+func (t *task) dropCloned(ctx context.Context) error {
+	spec, inst, err := t.clone(ctx)
+	if err != nil {
+		return err
+	}
+	if of, err := t.clonedGuest(ctx, spec); err == nil {
+		t.thawLeft(ctx, of)
+	}
+	return t.endClone(ctx, spec, inst)
+}
+
+// copyDisks copies one disk after the other.
+func (t *task) copyDisks(ctx context.Context) error {
+	spec, inst, err := t.clone(ctx)
+	if err != nil {
+		return err
+	}
+	if spec.Generalise {
+		if err := t.hasTools(ctx); err != nil {
+			return err
 		}
 	}
 	for i, v := range inst.Volumes {

@@ -16,10 +16,10 @@ const thawTime = 30 * time.Second
 // eachOfJob calls do for the snapshots that a job takes, as eachSnapshot does.
 type eachOfJob func(ctx context.Context, done string, do func(context.Context, seedbed.Call, seedbed.SnapshotSpec) error) error
 
-// consistently takes snapshots while the guest's file systems are frozen, as freeze says. Each snapshot says in which state the guest was.
-// The guest is thawed in any case: here, by the undo, by the next run of the stage, and by the worker: after effects.FreezeTime,
+// consistently takes snapshots while the file systems of a guest are frozen, as freeze says. Each snapshot says in which state the
+// guest was. The guest is thawed in any case: here, by the undo, by the next run of the stage, and by the worker: after effects.FreezeTime,
 // and when it stops or starts.
-func (t *task) consistently(ctx context.Context, freeze seedbed.Freeze, each eachOfJob) error {
+func (t *task) consistently(ctx context.Context, g guest, freeze seedbed.Freeze, each eachOfJob) error {
 	take := func(as seedbed.Consistency) error {
 		return each(ctx, "snapshot %s of volume %s is taken ("+string(as)+")",
 			func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
@@ -27,7 +27,7 @@ func (t *task) consistently(ctx context.Context, freeze seedbed.Freeze, each eac
 				return t.take(ctx, call, spec)
 			})
 	}
-	off, err := t.isOff(ctx)
+	off, err := t.guestIsOff(ctx, g)
 	switch {
 	case err != nil:
 		return err
@@ -36,9 +36,8 @@ func (t *task) consistently(ctx context.Context, freeze seedbed.Freeze, each eac
 	case freeze == seedbed.FreezeNever:
 		return take(seedbed.ConsistencyCrash)
 	}
-	ref := effects.DomainRef{ID: t.Job.Instance}
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-		return effects.FreezeGuest.Do(ctx, t.Worker(), call, ref)
+		return effects.FreezeGuest.Do(ctx, t.WorkerOf(g.node), call, effects.DomainRef{ID: g.id})
 	})
 	switch {
 	case err == nil:
@@ -55,7 +54,7 @@ func (t *task) consistently(ctx context.Context, freeze seedbed.Freeze, each eac
 	if err = each(ctx, dropped, t.dropOwn); err == nil {
 		err = take(seedbed.ConsistencyFrozen)
 	}
-	thawed, thawErr := t.thaw(ctx)
+	thawed, thawErr := t.thaw(ctx, g)
 	switch {
 	case err != nil:
 		return err
@@ -86,21 +85,21 @@ func unfrozen(err error) bool {
 	return false
 }
 
-// thaw thaws the guest, also when ctx has ended.
-func (t *task) thaw(ctx context.Context) (systems int, err error) {
+// thaw thaws a guest, also when ctx has ended.
+func (t *task) thaw(ctx context.Context, g guest) (systems int, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), thawTime)
 	defer cancel()
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
-		systems, err = effects.ThawGuest.Do(ctx, t.Worker(), call, effects.DomainRef{ID: t.Job.Instance})
+		systems, err = effects.ThawGuest.Do(ctx, t.WorkerOf(g.node), call, effects.DomainRef{ID: g.id})
 		return err
 	})
 	return systems, err
 }
 
 // thawLeft thaws a guest that a run of the stage may have left frozen. A guest without an agent is not.
-func (t *task) thawLeft(ctx context.Context) {
-	if off, err := t.isOff(ctx); err == nil && !off {
-		if n, err := t.thaw(ctx); err == nil && n > 0 {
+func (t *task) thawLeft(ctx context.Context, g guest) {
+	if off, err := t.guestIsOff(ctx, g); err == nil && !off {
+		if n, err := t.thaw(ctx, g); err == nil && n > 0 {
 			t.Event("info", t.Progress(), "the guest's file systems are thawed")
 		}
 	}

@@ -45,6 +45,7 @@ type Store interface {
 	FenceFailed(ctx context.Context, ref seedbed.JobRef, problem string) error
 	Node(ctx context.Context, name string) (seedbed.Node, error)
 	Instances(ctx context.Context) ([]seedbed.Instance, error)
+	Instance(ctx context.Context, id seedbed.InstanceID) (seedbed.Instance, error)
 	InstanceByName(ctx context.Context, name seedbed.InstanceName) (seedbed.Instance, error)
 	Job(ctx context.Context, id seedbed.JobID) (seedbed.Job, error)
 

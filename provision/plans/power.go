@@ -175,23 +175,40 @@ func (t *task) askGuest(ctx context.Context) error {
 	return err
 }
 
+// guest is where a guest runs, and its name.
+type guest struct {
+	id         seedbed.InstanceID
+	node, name string
+}
+
+// own returns the guest of the job's instance.
+func (t *task) own() guest { return guest{t.Job.Instance, t.Node(), t.Job.Subject} }
+
 // domainNow returns the state of the domain, and reports whether it exists.
 func (t *task) domainNow(ctx context.Context) (info seedbed.DomainInfo, exists bool, err error) {
+	return t.domainOf(ctx, t.own())
+}
+
+// domainOf is domainNow of a guest.
+func (t *task) domainOf(ctx context.Context, g guest) (info seedbed.DomainInfo, exists bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, t.Intervals().Call)
 	defer cancel()
-	info, err = effects.DomainState.Ask(ctx, t.Worker(), effects.DomainRef{ID: t.Job.Instance})
+	info, err = effects.DomainState.Ask(ctx, t.WorkerOf(g.node), effects.DomainRef{ID: g.id})
 	if errors.Is(err, seedbed.ErrNotFound) {
 		return info, false, nil
 	}
 	if err != nil {
-		return info, false, fmt.Errorf("state of domain %s: %w", t.Job.Subject, err)
+		return info, false, fmt.Errorf("state of domain %s: %w", g.name, err)
 	}
 	return info, true, nil
 }
 
 // isOff reports whether the domain is off or does not exist.
-func (t *task) isOff(ctx context.Context) (bool, error) {
-	info, exists, err := t.domainNow(ctx)
+func (t *task) isOff(ctx context.Context) (bool, error) { return t.guestIsOff(ctx, t.own()) }
+
+// guestIsOff is isOff of a guest.
+func (t *task) guestIsOff(ctx context.Context, g guest) (bool, error) {
+	info, exists, err := t.domainOf(ctx, g)
 	return err == nil && (!exists || info.State == seedbed.DomainOff || info.State == seedbed.DomainCrashed), err
 }
 

@@ -96,7 +96,7 @@ func (t *task) takeSnapshots(ctx context.Context) error {
 	if err := t.leavesOut(ctx, "in the snapshot"); err != nil {
 		return err
 	}
-	return t.consistently(ctx, input.Freeze, t.eachSnapshot)
+	return t.consistently(ctx, t.own(), input.Freeze, t.eachSnapshot)
 }
 
 func (t *task) take(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
@@ -107,7 +107,7 @@ func (t *task) take(ctx context.Context, call seedbed.Call, spec seedbed.Snapsho
 // undoSnapshots removes the snapshots that this job has taken. A snapshot of that name that existed
 // before stays.
 func (t *task) undoSnapshots(ctx context.Context) error {
-	t.thawLeft(ctx)
+	t.thawLeft(ctx, t.own())
 	const left = "no snapshot %s that this job took is left of volume %s" // also if it took none
 	return t.eachSnapshot(ctx, left, func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
 		err := t.drop(ctx, call, spec)

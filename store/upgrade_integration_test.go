@@ -75,3 +75,8 @@ func TestPostgresUpgradeToQualifiedNames(t *testing.T) {
 func TestPostgresUpgradeRecordsSnapshots(t *testing.T) {
 	checkSnapshots(t, upgradedPostgres(t, fillWithSnapshots))
 }
+
+// Schedules of backups stay with PostgreSQL too.
+func TestPostgresUpgradeKeepsSchedules(t *testing.T) {
+	checkSchedules(t, upgradedPostgres(t, fillWithBackupSchedules))
+}

@@ -339,16 +339,15 @@ type VolumeMove struct {
 	Node string `json:"node,omitempty"`
 }
 
-// VolumePlace is where a volume is, and the image that it is a clone of there.
+// VolumePlace is where a volume is.
 type VolumePlace struct {
-	Pool  string `json:"pool"`
-	Node  string `json:"node,omitempty"`
-	Image string `json:"image,omitempty"`
+	Pool string `json:"pool"`
+	Node string `json:"node,omitempty"`
 }
 
 // Place returns where the volume is.
 func (v ProjectVolume) Place() VolumePlace {
-	return VolumePlace{Pool: v.Pool, Node: v.Node, Image: v.Image}
+	return VolumePlace{Pool: v.Pool, Node: v.Node}
 }
 
 // CheckMove returns ErrInvalid for a pool that the volume is in already, and ErrConflict while its instance, which is i if it has one, may

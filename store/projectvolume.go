@@ -249,10 +249,15 @@ func endVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, in seedbed.JobS
 		return instances.SetVolumeState(ctx, tx, spec.ID, seedbed.VolumeFree)
 	case j.Kind == seedbed.JobAttach && in == seedbed.JobRolledBack, j.Kind == seedbed.JobDetach && in == seedbed.JobSucceeded:
 		return instances.FreeVolume(ctx, tx, spec.ID, j.Instance)
-	case changesVolume(j.Kind):
-		return instances.EndVolumeChange(ctx, tx, spec.ID)
+	case !changesVolume(j.Kind):
+		return nil
 	}
-	return nil
+	if j.Kind == seedbed.JobVolumeMove && in == seedbed.JobSucceeded { // until then, what may have to be the volume again is that clone
+		if err := instances.ForgetVolumeImage(ctx, tx, spec.ID); err != nil {
+			return err
+		}
+	}
+	return instances.EndVolumeChange(ctx, tx, spec.ID)
 }
 
 // dropVolume deletes the volume of a job that has removed it, with what the job that made it had left behind.

@@ -49,15 +49,19 @@ func SetVolumeLimits(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume,
 	return sqldb.Exec(ctx, tx, `UPDATE project_volume SET limits = $1, revision = revision + 1 WHERE id = $2`, text, v.ID)
 }
 
-// SetVolumePlace records the pool that a volume is in, its node there, and the image that it is a clone of.
+// SetVolumePlace records the pool that a volume is in, and its node there.
 func SetVolumePlace(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume, to seedbed.VolumePlace) error {
 	if v.Instance != "" {
 		if err := changed(ctx, tx, v.Instance); err != nil {
 			return err
 		}
 	}
-	return sqldb.Exec(ctx, tx, `UPDATE project_volume SET pool = $1, node = $2, image = $3, revision = revision + 1 WHERE id = $4`,
-		to.Pool, to.Node, sqldb.Null(to.Image), v.ID)
+	return sqldb.Exec(ctx, tx, `UPDATE project_volume SET pool = $1, node = $2, revision = revision + 1 WHERE id = $3`, to.Pool, to.Node, v.ID)
+}
+
+// ForgetVolumeImage records that a volume is no longer a clone of an image. An unknown ID is ignored.
+func ForgetVolumeImage(ctx context.Context, tx *sqldb.Tx, id string) error {
+	return sqldb.Exec(ctx, tx, `UPDATE project_volume SET image = NULL WHERE id = $1`, id)
 }
 
 // limitsText returns the limits as the column has them.

@@ -238,7 +238,7 @@ func testVolumeMoved(b *bench) {
 	}
 	for _, name := range []string{"first", "second"} {
 		a := volumeAddOf(name)
-		a.Job.Project = "acme"
+		a.Job.Project, a.Volume.Image = "acme", "debian"
 		get(b.Accept(ctx, a))(b)
 		b.must(b.Finish(ctx, b.claimRef(), seedbed.JobResult{State: seedbed.JobSucceeded}))
 	}
@@ -271,15 +271,18 @@ func testVolumeMoved(b *bench) {
 		b.must(b.SetVolumePlace(ctx, one.Ref(), to))
 	}
 	b.equal(named("first").Place(), to)
+	// It may have to be the clone in its former pool again.
+	_, err = b.Accept(ctx, seedbed.Acceptance{Job: seedbed.Job{ID: seedbed.NewJobID(), Kind: seedbed.JobImageRemove, Subject: "debian"}})
+	b.want(err, seedbed.ErrInUse, "first")
 	b.want(b.SetVolumePlace(ctx, two.Ref(), to), seedbed.ErrForbidden, "disk in pool other: it has 1GiB, this wants 1GiB more")
 	b.want(b.SetVolumeSize(ctx, one.Ref(), seedbed.TiB), seedbed.ErrConflict)
 	b.must(b.Undo(ctx, one.Ref(), "no"))
 	b.must(b.SetVolumePlace(ctx, one.Ref(), was))
 	b.must(b.Finish(ctx, one.Ref(), seedbed.JobResult{State: seedbed.JobRolledBack, Error: "no"}))
-	b.equal([]any{named("first").Place(), named("first").State}, []any{was, seedbed.VolumeFree})
+	b.equal([]any{named("first").Place(), named("first").State, named("first").Image}, []any{was, seedbed.VolumeFree, "debian"})
 	b.must(b.SetVolumePlace(ctx, two.Ref(), to))
 	b.must(b.Finish(ctx, two.Ref(), seedbed.JobResult{State: seedbed.JobSucceeded}))
-	b.equal([]any{named("second").Place(), named("second").State}, []any{to, seedbed.VolumeFree})
+	b.equal([]any{named("second").Place(), named("second").State, named("second").Image}, []any{to, seedbed.VolumeFree, ""})
 }
 
 func testJobQuota(b *bench) {

@@ -137,6 +137,21 @@ func TestMoveRefused(t *testing.T) {
 	l.volumeIn("data", "default", "web1")
 }
 
+// A guest that somebody starts during the move keeps its volume: what it writes is not in the copy.
+func TestMoveOfStarted(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.stopped()
+	l.writtenVolume("data")
+	l.runUntil(l.attach("data", "web1"), seedbed.JobSucceeded)
+	id := l.moveVolume("data", second)
+	inst, err := l.db.InstanceByName(t.Context(), seedbed.InDefault("web1"))
+	l.ok(err)
+	l.ok(l.hv.StartDomain(t.Context(), inst.ID))
+	l.runUntil(id, seedbed.JobRolledBack)
+	l.volumeIn("data", "default", "web1")
+}
+
 // imageOf returns the job that makes the image "golden" of a volume.
 func (l *lab) imageOf(from string, generalise bool) seedbed.JobID {
 	l.t.Helper()

@@ -15,7 +15,8 @@ import (
 func (t *task) volumeMovePlan() engine.Plan {
 	return engine.Plan{Stages: []engine.Stage{
 		{Name: "copy", Run: t.copyMoved, Undo: t.dropMoved, Limit: t.copyLimit("copy"), Made: t.madeMoved},
-		{Name: "move", Run: t.placed(newPlace), Undo: strict(t.placed(formerPlace))},
+		{Name: "move", Run: t.placed(newPlace), Undo: strict(t.placed(formerPlace)),
+			Guards: "not undone, because the volume could not be taken back to its former pool: it may be the copy"},
 		{Name: "delete-volume", Run: t.removeMoved, Final: true},
 	}}
 }
@@ -52,6 +53,9 @@ func (t *task) copyMoved(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("copy volume %s to pool %s: %w", v.Name, spec.Place.Pool, err)
+	}
+	if err := t.stillOff(ctx, v); err != nil {
+		return err
 	}
 	t.Event("info", 100, "volume %s is copied to pool %s (%s), and the copy is the same", v.Name, spec.Place.Pool, v.Size)
 	return nil
@@ -114,6 +118,9 @@ func (t *task) placed(pick func(seedbed.VolumeJob) *seedbed.VolumePlace) func(co
 			return err
 		}
 		to := *pick(spec)
+		if err := t.stillOff(ctx, v); err != nil {
+			return err
+		}
 		if v.Instance != "" {
 			if err := t.detachVolume(ctx); err != nil {
 				return err
@@ -128,6 +135,18 @@ func (t *task) placed(pick func(seedbed.VolumeJob) *seedbed.VolumePlace) func(co
 		t.Event("info", 100, "volume %s is in pool %s now", v.Name, to.Pool)
 		return nil
 	}
+}
+
+// stillOff returns ErrConflict if an instance has the volume, and its guest runs: somebody has started it without a job.
+func (t *task) stillOff(ctx context.Context, v seedbed.ProjectVolume) error {
+	if v.Instance == "" {
+		return nil
+	}
+	off, err := t.isOff(ctx)
+	if err == nil && !off {
+		err = seedbed.Errorf(seedbed.ErrConflict, "domain %s runs: expected it to be off until volume %s has moved", t.Job.Subject, v.Name)
+	}
+	return err
 }
 
 // removeMoved removes the volume where it was.

@@ -58,6 +58,17 @@ func TestRetryInAProject(t *testing.T) {
 		}
 		s.failJob(t)
 	}
+	if r := s.do(t, "POST", "/api/v1/volumes", `{"name":"data","size":"1GiB"}`, "Authorization", operator); r.status != 202 {
+		t.Fatalf("%+v", r)
+	}
+	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded})
+	if r := s.do(t, "POST", "/api/v1/volumes/data/move", `{"pool":"other"}`, "Authorization", operator); r.status != 202 {
+		t.Fatalf("%+v", r)
+	}
+	move := s.failJob(t) // whose node was chosen for it
+	if r := s.do(t, "POST", "/api/v1/jobs/"+string(move.ID)+"/retry", "", "Authorization", operator); r.status != 202 {
+		t.Errorf("%+v", r)
+	}
 }
 
 func TestRetry(t *testing.T) {

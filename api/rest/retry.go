@@ -182,7 +182,10 @@ func (r *router) volumeAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOp
 	case j.Kind == seedbed.JobVolumeSet && s.Limits != nil:
 		req.Action, req.Volume.Set = seedbed.DoVolumeSet, s.Limits.Whole()
 	case j.Kind == seedbed.JobVolumeMove && s.Place != nil:
-		req.Action, req.Volume.Move = seedbed.DoVolumeMove, seedbed.VolumeMove{Pool: s.Place.Pool, Node: s.Place.Node}
+		req.Action, req.Volume.Move.Pool = seedbed.DoVolumeMove, s.Place.Pool
+		if v.Node == "" && v.Holder == "" && !seedbed.IsTenant(ctx) { // otherwise there is nothing to choose
+			req.Volume.Move.Node = s.Place.Node
+		}
 	case j.Kind == seedbed.JobDetach:
 		req.Action, req.Volume.Attach.Instance = seedbed.DoVolumeDetach, j.Subject
 	default:

@@ -257,6 +257,8 @@ type Request struct {
 	JobOptions
 	// Schedule is the qualified name of the schedule that asks for a backup or a snapshot, or that has made the snapshot which is removed.
 	Schedule string `json:"-"`
+	// Also are the further snapshots of the instance that are removed with the one in Params.
+	Also []string `json:"-"`
 	// KeepDisks makes the disks of a removed instance volumes of its project.
 	KeepDisks bool `json:"-"`
 	// Confirm is the name again, to remove, rebuild or restore a protected instance. A webhook cannot set

@@ -33,8 +33,10 @@ func checkVolumeJob(j seedbed.Job) (ok bool, err error) {
 		if err := json.Unmarshal(j.Spec, &input); err != nil {
 			return true, seedbed.Errorf(seedbed.ErrInvalid, "a %s job needs the name of a snapshot", j.Kind)
 		}
-		if err := seedbed.CheckName("snapshot", input.Name); err != nil {
-			return true, err
+		for _, name := range append([]string{input.Name}, input.Also...) {
+			if err := seedbed.CheckName("snapshot", name); err != nil {
+				return true, err
+			}
 		}
 	case seedbed.JobBackup:
 		var input seedbed.BackupJob

@@ -44,11 +44,13 @@ type Scheduler struct {
 	lead   Leadership
 	intake Intake
 	log    *slog.Logger
+	// waiting are the last runs of schedules that have requests which wait for other jobs. Only Pass uses it.
+	waiting map[string]waiting
 }
 
 // NewScheduler makes a Scheduler. lead is only used by Run.
 func NewScheduler(store Schedules, lead Leadership, intake Intake, log *slog.Logger) *Scheduler {
-	return &Scheduler{store: store, lead: lead, intake: intake, log: log}
+	return &Scheduler{store: store, lead: lead, intake: intake, log: log, waiting: map[string]waiting{}}
 }
 
 const (
@@ -80,7 +82,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	})
 }
 
-// Pass runs each schedule that has a slot after done and up to now.
+// Pass runs each schedule that has a slot after done and up to now. For the others, it asks again for what waits for other jobs.
 func (s *Scheduler) Pass(ctx context.Context, done, now time.Time) error {
 	all, err := s.store.Schedules(ctx)
 	if err != nil || len(all) == 0 {
@@ -95,6 +97,9 @@ func (s *Scheduler) Pass(ctx context.Context, done, now time.Time) error {
 		}
 		slot := nextSlot(schedule, done, now)
 		if slot.IsZero() || slot.After(now) {
+			if err := s.again(ctx, of, now); err != nil {
+				return err
+			}
 			continue
 		}
 		if instances == nil { // before the slot is taken, which cannot be given back
@@ -109,16 +114,23 @@ func (s *Scheduler) Pass(ctx context.Context, done, now time.Time) error {
 		if !mine {
 			continue
 		}
-		by := seedbed.Change{Actor: "schedule " + of.Name, Project: of.Project, Installation: true, Request: "scheduled " + string(of.Kind)}
-		asking := seedbed.WithChange(ctx, &by)
-		if of.Project != seedbed.DefaultProject { // whose members see why they were refused
-			asking = seedbed.AsTenant(asking)
-		}
-		if err := s.note(ctx, of, s.ask(asking, of, instances, slot)); err != nil {
+		run, again := s.ask(onSchedule(ctx, of), of, instances, slot)
+		s.waiting[keyOf(of)] = waiting{run, again, earlier(schedule.Next(slot), slot.Add(longestWait))}
+		if err := s.note(ctx, of, run); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// onSchedule returns the context in which a schedule asks for jobs.
+func onSchedule(ctx context.Context, of seedbed.Schedule) context.Context {
+	by := seedbed.Change{Actor: "schedule " + of.Name, Project: of.Project, Installation: true, Request: "scheduled " + string(of.Kind)}
+	ctx = seedbed.WithChange(ctx, &by)
+	if of.Project != seedbed.DefaultProject { // whose members see why they were refused
+		ctx = seedbed.AsTenant(ctx)
+	}
+	return ctx
 }
 
 // RunNow runs a schedule at once, for the caller. If dry is true, it only returns what the schedule would ask for, and which snapshots the
@@ -137,7 +149,7 @@ func (s *Scheduler) RunNow(ctx context.Context, of seedbed.Schedule, dry bool) (
 		by.Keyed, by.Match = nil, nil
 		ctx = seedbed.WithChange(ctx, &by)
 	}
-	run := s.ask(ctx, of, instances, now)
+	run, _ := s.ask(ctx, of, instances, now)
 	return run, s.note(ctx, of, run)
 }
 
@@ -194,10 +206,13 @@ func excluded(of seedbed.Schedule, i seedbed.Instance) (names []string) {
 	return names
 }
 
-// ask makes the jobs of a schedule. What is refused, as for an instance that another job works on, does not keep it from the others.
-func (s *Scheduler) ask(ctx context.Context, of seedbed.Schedule, instances []seedbed.Instance, at time.Time) seedbed.ScheduleRun {
+// ask makes the jobs of a schedule. What is refused does not keep it from the others. busy is what was refused because another job works on
+// the instance.
+func (s *Scheduler) ask(
+	ctx context.Context, of seedbed.Schedule, instances []seedbed.Instance, at time.Time,
+) (run seedbed.ScheduleRun, busy []seedbed.Request) {
 	all, missing := requests(of, instances, at)
-	run := seedbed.ScheduleRun{Time: at, Refused: len(missing), Items: append([]seedbed.ScheduleItem{}, missing...)}
+	run = seedbed.ScheduleRun{Time: at, Refused: len(missing), Items: append([]seedbed.ScheduleItem{}, missing...)}
 	for _, req := range all {
 		item := itemOf(req)
 		receipt, err := s.intake.Submit(ctx, req, nil)
@@ -205,13 +220,16 @@ func (s *Scheduler) ask(ctx context.Context, of seedbed.Schedule, instances []se
 			s.log.Warn("a schedule was refused", "schedule", of.Name, "instance", seedbed.Named(req.Project, req.Name).String(), "err", err)
 			item.Problem = problemOf(err)
 			run.Refused++
+			if errors.Is(err, seedbed.ErrInUse) {
+				busy = append(busy, req)
+			}
 		} else {
 			item.Job = receipt.Job
 			run.Jobs++
 		}
 		run.Items = append(run.Items, item)
 	}
-	return run
+	return run, busy
 }
 
 func itemOf(req seedbed.Request) seedbed.ScheduleItem {
@@ -293,40 +311,6 @@ func outdated(of seedbed.Schedule, all []seedbed.ScheduledSnapshot) (due []seedb
 		return cmp.Or(cmp.Compare(a.Instance.Name, b.Instance.Name), a.Taken.Compare(b.Taken), cmp.Compare(a.Name, b.Name))
 	})
 	return due
-}
-
-// rotations lists the snapshots that their schedules do not keep. Each is removed by a job of its own. An instance that another job works
-// on waits for the next run.
-func (c *Cleaner) rotations(ctx context.Context) (todo []chore, err error) {
-	all, err := c.store.Schedules(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list schedules: %w", err)
-	}
-	have, err := c.store.ScheduledSnapshots(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list the snapshots of schedules: %w", err)
-	}
-	for _, of := range all {
-		for _, o := range outdated(of, have) {
-			req := seedbed.Request{Action: seedbed.DoSnapshotRemove, Project: o.Instance.Project, Name: o.Instance.Name,
-				Params: map[string]any{"snapshot": o.Name}, Schedule: of.Name}
-			todo = append(todo, chore{
-				Item{Task: "snapshots", Action: "remove", Subject: o.Name,
-					Detail: fmt.Sprintf("of instance %s, by the snapshot schedule %s, which keeps %s", o.Instance, of.Name, of.Keep)},
-				func(ctx context.Context) (bool, error) {
-					by := onBehalf(ctx)
-					by.Project, by.Request = req.Project, "retention of the snapshot schedule "+of.Name
-					err := c.cfg.Submit(seedbed.WithChange(ctx, &by), req)
-					if err != nil && ctx.Err() == nil && seedbed.KindName(err) != "internal" {
-						c.cfg.Log.Info("a snapshot waits for a later cleanup", "instance", o.Instance.String(), "snapshot", o.Name, "err", err)
-						return false, nil
-					}
-					return err == nil, err
-				},
-			})
-		}
-	}
-	return todo, nil
 }
 
 // onBehalf returns for whom the cleanup acts, as the audit log notes it: whoever asked for it, or itself.

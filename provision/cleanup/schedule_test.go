@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ type schedulesOf struct {
 	fails bool // the next reading of instances
 	asked []string
 	runs  []seedbed.ScheduleRun
+	free  bool // whether the instance busy is no longer in use
 }
 
 func (s *schedulesOf) Schedules(context.Context) ([]seedbed.Schedule, error) { return s.all, nil }
@@ -32,6 +34,7 @@ func (s *schedulesOf) ScheduledSnapshots(context.Context) ([]seedbed.ScheduledSn
 
 func (s *schedulesOf) NoteRun(_ context.Context, _ seedbed.ScheduleKind, _ string, run seedbed.ScheduleRun) error {
 	s.runs = append(s.runs, run)
+	s.all[0].Last = &run
 	return nil
 }
 
@@ -52,8 +55,8 @@ func (s *schedulesOf) CronSlot(_ context.Context, _ string, slot time.Time) (boo
 }
 
 func (s *schedulesOf) Submit(_ context.Context, req seedbed.Request, _ *seedbed.Delivery) (seedbed.Receipt, error) {
-	s.asked = append(s.asked, fmt.Sprint(req.Action, " ", req.Name, " ", req.Params, " ", req.Schedule))
-	if req.Name == "busy" {
+	s.asked = append(s.asked, strings.TrimSuffix(fmt.Sprint(req.Action, " ", req.Name, " ", req.Params, " ", req.Schedule, req.Also), "[]"))
+	if req.Name == "busy" && !s.free {
 		return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInUse, "in the hands of another job")
 	}
 	return seedbed.Receipt{Job: seedbed.NewJobID()}, nil
@@ -93,7 +96,8 @@ func TestBackupSchedule(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []string{"backup busy map[target:nas] nightly", "backup db1 map[exclude:[data] target:nas] nightly"}
+	want := []string{"backup busy map[target:nas] nightly", "backup db1 map[exclude:[data] target:nas] nightly",
+		"backup busy map[target:nas] nightly"} // which the last pass asks for again
 	if !slices.Equal(s.asked, want) {
 		t.Errorf("asked for %q, want %q", s.asked, want)
 	}
@@ -156,11 +160,65 @@ func TestSnapshotSchedule(t *testing.T) {
 	}
 	want = []string{"snapshot busy map[freeze:always snapshot:hourly-20260102T030000Z] hourly",
 		"snapshot db1 map[freeze:always snapshot:hourly-20260102T030000Z] hourly",
-		"snapshot-remove db1 map[snapshot:a] hourly", "snapshot-remove db1 map[snapshot:left] hourly"}
+		"snapshot-remove db1 map[snapshot:a] hourly[left]"}
 	if !slices.Equal(s.asked, want) {
 		t.Errorf("asked for %q, want %q", s.asked, want)
 	}
 	if len(s.runs) != 1 || s.runs[0].Refused != 2 {
 		t.Errorf("noted %+v", s.runs)
+	}
+}
+
+// TestScheduleWaits checks that a run asks again for an instance that another job works on: until that job has ended, the schedule has run
+// since, or its next time comes.
+func TestScheduleWaits(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		meanwhile func(s *schedulesOf)
+		after     time.Duration
+		want      int // how often it was asked for
+	}{
+		"free":        {func(s *schedulesOf) { s.free = true }, time.Minute, 2},
+		"busy":        {func(*schedulesOf) {}, time.Minute, 5},
+		"run by hand": {func(s *schedulesOf) { s.all[0].Last = &seedbed.ScheduleRun{Time: at.Add(time.Second)} }, time.Minute, 1},
+		"made anew":   {func(s *schedulesOf) { s.all[0].Last = nil }, time.Minute, 1},
+		"next day":    {func(*schedulesOf) {}, 30 * time.Hour, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &schedulesOf{
+				all: []seedbed.Schedule{{Kind: seedbed.ScheduleSnapshot, Name: "weekly", Project: seedbed.DefaultProject, Cron: "0 3 2 * *",
+					ScheduleSettings: seedbed.ScheduleSettings{Tag: "x"}}},
+				of: []seedbed.Instance{tagged("busy", "x"), tagged("db1", "x")},
+			}
+			scheduler := NewScheduler(s, nil, s, slog.New(slog.DiscardHandler))
+			pass := func(from, to time.Time) {
+				if err := scheduler.Pass(t.Context(), from, to); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pass(at.Add(-time.Minute), at)
+			if r := s.runs[0]; r.Jobs != 1 || r.Refused != 1 || len(r.Items) != 1 {
+				t.Fatalf("noted %+v", s.runs)
+			}
+			c.meanwhile(s)
+			for n := range 4 {
+				now := at.Add(c.after + time.Duration(n)*time.Minute)
+				pass(now.Add(-time.Minute), now)
+			}
+			asked := 0
+			for _, a := range s.asked {
+				if strings.HasPrefix(a, "snapshot busy map[freeze: snapshot:weekly-20260102T030000Z]") {
+					asked++
+				}
+			}
+			if asked != c.want || len(s.asked) != asked+1 {
+				t.Errorf("asked for %q", s.asked)
+			}
+			if r := s.runs[len(s.runs)-1]; s.free && (len(s.runs) != 2 || r.Jobs != 2 || r.Refused != 0 || len(r.Items) != 0) {
+				t.Errorf("noted %+v", s.runs)
+			}
+		})
 	}
 }

@@ -60,7 +60,7 @@ func (in *Intake) onSnapshot(ctx context.Context, req seedbed.Request) (job seed
 		return job, nil, err
 	}
 	job = jobOn(inst, kind, req.JobOptions)
-	var spec any = seedbed.SnapshotJob{Name: name, Freeze: freeze, Schedule: req.Schedule}
+	var spec any = seedbed.SnapshotJob{Name: name, Also: req.Also, Freeze: freeze, Schedule: req.Schedule}
 	switch kind {
 	case seedbed.JobSnapshot:
 		err = in.snapshotable(ctx, inst, name)

@@ -120,9 +120,19 @@ func (t *task) undoSnapshots(ctx context.Context) error {
 
 func (t *task) removeSnapshots(ctx context.Context) error {
 	const removed = "snapshot %s of volume %s is removed"
-	return t.eachSnapshot(ctx, removed, func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-		return effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: ""})
-	})
+	var input seedbed.SnapshotJob
+	if err := t.input(&input); err != nil {
+		return err
+	}
+	var failed []error
+	for _, name := range append([]string{input.Name}, input.Also...) {
+		failed = append(failed, t.eachNamed(ctx, name, removed, t.removeSnapshot))
+	}
+	return errors.Join(failed...)
+}
+
+func (t *task) removeSnapshot(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
+	return effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: ""})
 }
 
 // former names the snapshot of what the volumes have before the job restores another.

@@ -30,19 +30,24 @@ func AddSnapshot(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) (added bool, 
 	return n == 1, err
 }
 
-// CheckRemoval returns ErrConflict if a job for a schedule is to remove a snapshot that this schedule has not made.
+// CheckRemoval returns ErrConflict if a job for a schedule is to remove snapshots that this schedule has not made.
 func CheckRemoval(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	of, err := snapshotOf(j)
 	if err != nil || of.Schedule == "" {
 		return err
 	}
-	by, err := sqldb.One(ctx, tx, sqldb.Value[string], nil,
-		`SELECT schedule FROM snapshot WHERE instance = $1 AND name = $2 AND rebuild = ''`, j.Instance, of.Name)
-	if err == nil && by != of.Schedule {
-		err = seedbed.Errorf(seedbed.ErrConflict, "snapshot %q of instance %q was not made by the snapshot schedule %s", of.Name, j.Subject,
-			of.Schedule)
+	for _, name := range append([]string{of.Name}, of.Also...) {
+		by, err := sqldb.One(ctx, tx, sqldb.Value[string], nil,
+			`SELECT schedule FROM snapshot WHERE instance = $1 AND name = $2 AND rebuild = ''`, j.Instance, name)
+		if err == nil && by != of.Schedule {
+			err = seedbed.Errorf(seedbed.ErrConflict, "snapshot %q of instance %q was not made by the snapshot schedule %s", name, j.Subject,
+				of.Schedule)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // ScheduledSnapshots returns the snapshots that schedules have made, sorted by schedule, instance and time. It leaves out those whose
@@ -77,14 +82,20 @@ func EndSnapshots(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, in seedbed.J
 		if err != nil {
 			return err
 		}
-		return sqldb.Exec(ctx, tx, `UPDATE snapshot SET job = $1 WHERE instance = $2 AND name = $3 AND rebuild = '' AND job <> $1`,
-			j.ID, j.Instance, of.Name)
+		// What a schedule and somebody else have taken is not the schedule's.
+		return sqldb.Exec(ctx, tx, `UPDATE snapshot SET job = $1, schedule = CASE WHEN schedule = $4 THEN schedule ELSE '' END
+			WHERE instance = $2 AND name = $3 AND rebuild = '' AND job <> $1`, j.ID, j.Instance, of.Name, of.Schedule)
 	case j.Kind == seedbed.JobSnapshotRemove && in == seedbed.JobSucceeded:
 		of, err := snapshotOf(j)
 		if err != nil {
 			return err
 		}
-		return sqldb.Exec(ctx, tx, `DELETE FROM snapshot WHERE instance = $1 AND name = $2 AND rebuild = ''`, j.Instance, of.Name)
+		for _, name := range append([]string{of.Name}, of.Also...) {
+			err := sqldb.Exec(ctx, tx, `DELETE FROM snapshot WHERE instance = $1 AND name = $2 AND rebuild = ''`, j.Instance, name)
+			if err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -364,11 +364,23 @@ func testSnapshotSchedule(b *bench) {
 	}
 	b.equal(states, []seedbed.JobState{seedbed.JobSucceeded, seedbed.JobIncomplete}) // nothing is left of s2
 	b.equal(len(get(b.ScheduleFailures(ctx, hourly))(b)), 2)
-	_, err := b.Accept(ctx, job(seedbed.JobSnapshotRemove, "mine", "hourly"))
-	b.want(err, seedbed.ErrConflict, "was not made by the snapshot schedule hourly")
-	get(b.Accept(ctx, job(seedbed.JobSnapshotRemove, "s1", "hourly")))(b)
+	get(b.Accept(ctx, job(seedbed.JobSnapshot, "s3", "")))(b) // by hand, of what the schedule has left behind
 	b.end(seedbed.JobResult{State: seedbed.JobSucceeded})
 	b.equal(len(get(b.ScheduledSnapshots(ctx))(b)), 1)
+	_, err := b.Accept(ctx, job(seedbed.JobSnapshotRemove, "mine", "hourly"))
+	b.want(err, seedbed.ErrConflict, "was not made by the snapshot schedule hourly")
+	get(b.Accept(ctx, job(seedbed.JobSnapshot, "s5", "hourly")))(b)
+	b.end(seedbed.JobResult{State: seedbed.JobSucceeded})
+	both := job(seedbed.JobSnapshotRemove, "s1", "hourly")
+	both.Job.Spec, _ = json.Marshal(seedbed.SnapshotJob{Name: "s1", Also: []string{"s5", "mine"}, Schedule: "hourly"})
+	_, err = b.Accept(ctx, both)
+	b.want(err, seedbed.ErrConflict, `"mine"`)
+	both.Job.Spec, _ = json.Marshal(seedbed.SnapshotJob{Name: "s1", Also: []string{"s5"}, Schedule: "hourly"})
+	get(b.Accept(ctx, both))(b)
+	b.end(seedbed.JobResult{State: seedbed.JobSucceeded})
+	b.equal(len(get(b.ScheduledSnapshots(ctx))(b)), 0)
+	get(b.Accept(ctx, job(seedbed.JobSnapshot, "s4", "hourly")))(b)
+	b.end(seedbed.JobResult{State: seedbed.JobSucceeded})
 	b.must(b.DeleteSchedule(ctx, seedbed.ScheduleSnapshot, "hourly"))
 	b.equal(len(get(b.ScheduledSnapshots(ctx))(b)), 1) // they stay
 	b.must(b.NoteRun(ctx, seedbed.ScheduleSnapshot, "hourly", run))

@@ -210,9 +210,8 @@ func (o JobOptions) Over(below JobOptions) JobOptions {
 
 // SnapshotJob is the input of the jobs that make and remove snapshots.
 type SnapshotJob struct {
-	Name string `json:"name"`
-	// Also are further snapshots that a removal removes.
-	Also   []string `json:"also,omitempty"`
+	Name   string   `json:"name"`
+	Also   []string `json:"also,omitempty"` // further ones that are removed
 	Freeze Freeze   `json:"freeze,omitempty"`
 	// Schedule is the schedule that has asked for it; empty for a caller. A job that has one removes no snapshot of another.
 	Schedule string `json:"schedule,omitempty"`

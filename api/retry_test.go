@@ -58,23 +58,6 @@ func TestRetryInAProject(t *testing.T) {
 		}
 		s.failJob(t)
 	}
-	report := testReport
-	report.Pools = []seedbed.PoolInfo{{Name: "default", Type: "dir", Size: 100 * seedbed.GiB, Free: 90 * seedbed.GiB},
-		{Name: "other", Type: "dir", Size: 100 * seedbed.GiB, Free: 90 * seedbed.GiB}}
-	if err := s.db.NoteNode(t.Context(), testNode, report, "", time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	if r := s.do(t, "POST", "/api/v1/volumes", `{"name":"data","size":"1GiB"}`, "Authorization", operator); r.status != 202 {
-		t.Fatalf("%+v", r)
-	}
-	s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded})
-	if r := s.do(t, "POST", "/api/v1/volumes/data/move", `{"pool":"other"}`, "Authorization", operator); r.status != 202 {
-		t.Fatalf("%+v", r)
-	}
-	move := s.failJob(t) // whose node was chosen for it
-	if r := s.do(t, "POST", "/api/v1/jobs/"+string(move.ID)+"/retry", "", "Authorization", operator); r.status != 202 {
-		t.Errorf("%+v", r)
-	}
 }
 
 func TestRetry(t *testing.T) {

@@ -94,6 +94,12 @@ func TestSubmitRefused(t *testing.T) {
 			`action "pause" is unknown: expected create, remove, rebuild, start, stop, reboot, migrate, ` +
 				`nic-add, nic-remove, nic-set, resize, set, rename, clone, snapshot, snapshot-remove, ` +
 				`snapshot-restore, backup or an action on a volume`},
+		{"a param in another case", seedbed.Request{Action: seedbed.DoSet, Name: "web1", Params: map[string]any{"VNC_bind": "0.0.0.0"}},
+			seedbed.ErrInvalid, "the params of set are wrong: /VNC_bind is unknown"},
+		{"a param of another type", seedbed.Request{Action: seedbed.DoResize, Name: "web1", Params: map[string]any{"vcpus": "two"}},
+			seedbed.ErrInvalid, "the params of resize are wrong: /vcpus has the wrong type"},
+		{"a param with a wrong value", seedbed.Request{Action: seedbed.DoResize, Name: "web1", Params: map[string]any{"memory": "much"}},
+			seedbed.ErrInvalid, "the params of resize are wrong: /memory: "},
 		{"no action", seedbed.Request{Name: "web1"}, seedbed.ErrInvalid, `action "" is unknown`},
 		{"name", seedbed.Request{Action: "create", Name: "Web_1", Profile: "small"}, seedbed.ErrInvalid, "is not a host name"},
 		{"profile", seedbed.Request{Action: "create", Name: "web1", Profile: "big"}, seedbed.ErrInvalid,

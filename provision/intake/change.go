@@ -1,9 +1,10 @@
 package intake
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
+
+	"github.com/go-json-experiment/json"
 
 	"seedbed"
 )
@@ -15,17 +16,28 @@ type renameParams struct {
 }
 
 // paramsOf decodes the params of a request to change an instance, which are those of the API's request. It returns ErrInvalid for others.
+// Their names count as they are written: what a hook may not ask for is known by its name.
 func paramsOf[T any](req seedbed.Request) (v T, err error) {
 	text, err := json.Marshal(req.Params)
-	if err != nil {
-		return v, err
+	if err == nil {
+		err = json.Unmarshal(text, &v, json.RejectUnknownMembers(true))
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&v); err != nil {
-		return v, seedbed.Errorf(seedbed.ErrInvalid, "the params of %s are wrong: %s", req.Action, seedbed.Clip(err.Error()))
+	if err == nil {
+		return v, nil
 	}
-	return v, nil
+	why := "expected a map with the members of the API's request"
+	if e, ok := errors.AsType[*json.SemanticError](err); ok {
+		inner, known := errors.AsType[*seedbed.Error](e.Err)
+		switch {
+		case errors.Is(e, json.ErrUnknownName):
+			why = string(e.JSONPointer) + " is unknown"
+		case known:
+			why = string(e.JSONPointer) + ": " + inner.Msg
+		default:
+			why = string(e.JSONPointer) + " has the wrong type"
+		}
+	}
+	return v, seedbed.Errorf(seedbed.ErrInvalid, "the params of %s are wrong: %s", req.Action, seedbed.Clip(why))
 }
 
 // cloneParams returns what a request asks for that clones an instance. The node is not among the params.

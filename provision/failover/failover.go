@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"seedbed"
@@ -56,8 +57,8 @@ type Config struct {
 // answering is how long after its last answer a node counts as one that answers. Workers are asked more often.
 const answering = 25 * time.Second
 
-// askTime limits what is asked of a node that is back.
-const askTime = time.Minute
+// askTime limits what is asked of a node that is back. It is shorter than answering, since a look waits for that.
+const askTime = 20 * time.Second
 
 // Watch looks after lost nodes. Each control host may have one: the store accepts one job for a node.
 type Watch struct {
@@ -71,6 +72,9 @@ type Watch struct {
 	// since is from when on it has looked without a pause, and last the time of its last look. Before that, or in a pause, a node may have
 	// answered and was not heard.
 	since, last time.Time
+	// reboots are the nodes that rebooted, and whose instances are started again.
+	mu      sync.Mutex
+	reboots map[string]*reboot
 }
 
 // New makes a watch.
@@ -78,7 +82,8 @@ func New(cfg Config, store Store, workers Workers) *Watch {
 	if cfg.Every <= 0 {
 		cfg.Every = 2 * time.Second
 	}
-	return &Watch{cfg: cfg, store: store, workers: workers, told: map[string]string{}, tried: map[string]time.Time{}}
+	return &Watch{cfg: cfg, store: store, workers: workers, told: map[string]string{}, tried: map[string]time.Time{},
+		reboots: map[string]*reboot{}}
 }
 
 // Run looks until ctx ends.
@@ -104,23 +109,37 @@ func (w *Watch) Look(ctx context.Context, now time.Time) error {
 		return err
 	}
 	var problems []error
-	for _, n := range nodes {
+	var back sync.WaitGroup
+	backs := make([]error, len(nodes))
+	for i, n := range nodes {
 		switch lost, err := w.lost(ctx, n, nodes, now); {
 		case err != nil:
 			problems = append(problems, err)
 		case lost:
 			w.fence(ctx, n)
-		case answers(n, now) && n.Seen.After(n.Fencing.Fenced) && (!n.Fencing.Fenced.IsZero() || n.Report.Incarnation != n.Fencing.Incarnation):
-			if err := w.admit(ctx, n); err != nil {
-				problems = append(problems, fmt.Errorf("admit node %s again: %w", n.Name, err))
-			}
-		case answers(n, now) && n.Fencing.Fenced.IsZero() && n.Report.Boot != "" && n.Report.Boot != n.Fencing.Boot:
-			if err := w.restart(ctx, n); err != nil && !errors.Is(err, seedbed.ErrInUse) {
-				problems = append(problems, fmt.Errorf("start the instances of node %s again: %w", n.Name, err))
-			}
+		case answers(n, now): // a node that answers slowly holds up no other
+			back.Go(func() { backs[i] = w.back(ctx, n, now) })
 		}
 	}
-	return errors.Join(problems...)
+	back.Wait()
+	return errors.Join(append(problems, backs...)...)
+}
+
+// back does what is due on a node that answers: it admits the node after a fence, and has its instances started again after a reboot.
+func (w *Watch) back(ctx context.Context, n seedbed.Node, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	switch f := n.Fencing; {
+	case n.Seen.After(f.Fenced) && (!f.Fenced.IsZero() || n.Report.Incarnation != f.Incarnation):
+		if err := w.admit(ctx, n); err != nil {
+			return fmt.Errorf("admit node %s again: %w", n.Name, err)
+		}
+	case f.Fenced.IsZero() && n.Report.Boot != "" && n.Report.Boot != f.Boot:
+		if err := w.restart(ctx, n, now); err != nil && !errors.Is(err, seedbed.ErrInUse) {
+			return fmt.Errorf("start the instances of node %s again: %w", n.Name, err)
+		}
+	}
+	return nil
 }
 
 func answers(n seedbed.Node, now time.Time) bool {
@@ -194,8 +213,6 @@ func (w *Watch) tell(node, why string) {
 
 // admit has the worker of a node that was fenced remove the domains of instances that are elsewhere now, and do jobs again.
 func (w *Watch) admit(ctx context.Context, n seedbed.Node) error {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
 	if err := w.store.Leaving(ctx, n.Name); err != nil {
 		return err
 	}

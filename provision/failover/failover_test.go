@@ -2,8 +2,11 @@ package failover
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"seedbed"
@@ -15,6 +18,26 @@ type memory struct {
 	nodes    []seedbed.Node
 	planes   map[string]time.Time
 	accepted []string
+	ran      []seedbed.Instance
+	boot     string
+}
+
+func (m *memory) Interrupted(context.Context, string) ([]seedbed.Instance, error) { return m.ran, nil }
+
+func (m *memory) NoteBoot(_ context.Context, _, boot string) error { m.boot = boot; return nil }
+
+// off is the workers of nodes whose domains are off. Without domains, they never say so.
+type off struct {
+	Workers
+	domains []seedbed.DomainInfo
+}
+
+func (o off) Inventory(ctx context.Context, _ string) (seedbed.Inventory, error) {
+	if o.domains == nil {
+		<-ctx.Done()
+		return seedbed.Inventory{}, ctx.Err()
+	}
+	return seedbed.Inventory{Complete: true, Domains: o.domains}, nil
 }
 
 func (m *memory) Nodes(context.Context) ([]seedbed.Node, error) { return m.nodes, nil }
@@ -92,5 +115,69 @@ func TestLostOnlyWhileLooking(t *testing.T) {
 	}
 	if err := w.Look(t.Context(), now.Add(170*time.Second)); err != nil || len(m.accepted) != 1 {
 		t.Errorf("fenced %v, %v", m.accepted, err)
+	}
+}
+
+// TestLostBesideSlowNode checks that nodes are fenced while another one has rebooted, and does not say what runs there.
+func TestLostBesideSlowNode(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rebooted := seedbed.Fencing{Boot: "1"}
+		m := &memory{ran: []seedbed.Instance{{Name: "web1"}}, nodes: []seedbed.Node{
+			{Name: "hv1", Seen: time.Now().Add(time.Hour)},
+			{Name: "hv2", Seen: time.Now().Add(-time.Hour), Fencing: seedbed.Fencing{Agent: "fence_x"}},
+			{Name: "hv3", Seen: time.Now().Add(time.Hour), Fencing: rebooted, Report: seedbed.NodeReport{Boot: "2"}},
+			{Name: "hv4", Seen: time.Now().Add(time.Hour), Fencing: rebooted, Report: seedbed.NodeReport{Boot: "2"}},
+		}}
+		w := New(Config{Node: "hv1", After: time.Minute, Share: 50, Log: slog.New(slog.DiscardHandler)}, m, off{})
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		if err := w.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(m.accepted, []string{"hv2"}) || m.boot != "" {
+			t.Errorf("fenced %v, and boot %q is recorded", m.accepted, m.boot)
+		}
+	})
+}
+
+// TestRestartAfterJob checks that an instance which a job works on is started after the job, and no other twice meanwhile. It is not
+// waited for forever.
+func TestRestartAfterJob(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		looks int // at which the job has ended; 0 for never
+		want  []string
+	}{
+		{"ends", 3, []string{"web1", "web2"}},
+		{"does not end", 0, []string{"web1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Now()
+			m := &memory{
+				ran: []seedbed.Instance{{ID: "i-1", Name: "web1"}, {ID: "i-2", Name: "web2"}},
+				nodes: []seedbed.Node{{Name: "hv1", Seen: now.Add(time.Hour), Fencing: seedbed.Fencing{Boot: "1"},
+					Report: seedbed.NodeReport{Boot: "2"}}},
+			}
+			var started []string
+			looks := 0
+			w := New(Config{Log: slog.New(slog.DiscardHandler), Submit: func(_ context.Context, req seedbed.Request) (seedbed.Receipt, error) {
+				if req.Name == "web2" && (tt.looks == 0 || looks < tt.looks) {
+					return seedbed.Receipt{}, seedbed.Errorf(seedbed.ErrInUse, "a job works on it")
+				}
+				started = append(started, req.Name)
+				return seedbed.Receipt{}, nil
+			}}, m, off{domains: []seedbed.DomainInfo{{ID: "i-1", State: seedbed.DomainOff}, {ID: "i-2", State: seedbed.DomainOff}}})
+			for ; m.boot == "" && looks < 400; looks++ {
+				if err := w.Look(t.Context(), now.Add(time.Duration(looks)*2*time.Second)); err != nil && !errors.Is(err, seedbed.ErrInUse) {
+					t.Fatal(err)
+				}
+			}
+			if !slices.Equal(started, tt.want) || m.boot != "2" {
+				t.Errorf("started %v, want %v; the recorded boot is %q", started, tt.want, m.boot)
+			}
+		})
 	}
 }

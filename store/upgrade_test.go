@@ -236,3 +236,38 @@ func TestUpgradeOfTheFirstRelease(t *testing.T) {
 	t.Parallel()
 	checkFirstRelease(t, upgraded(t, firstRelease))
 }
+
+// The guests of a node that was cordoned by a release which did not tell them of it are told after the upgrade.
+func TestUpgradeOfCordonedNode(t *testing.T) {
+	t.Parallel()
+	db := upgraded(t, func(t *testing.T, d sqldb.Dialect, old *sql.DB) {
+		migrateTo(t, d, old, 57)
+		for _, query := range []string{
+			`INSERT INTO node (name, worker, cordoned, created, report, problem) VALUES ('hv1', '', 1700000000000000, 1, '', ''), ('hv2', '', NULL, 1, '', '')`,
+			`INSERT INTO feed_node (node, revision, floor) VALUES ('hv1', 7, 0), ('hv2', 7, 0)`,
+		} {
+			if _, err := old.Exec(query); err != nil {
+				t.Fatalf("%s: %v", query, err)
+			}
+		}
+	})
+	told := func(node string, revision int64) []seedbed.Maintenance {
+		t.Helper()
+		if page := do(db.FeedPage(t.Context(), node, 0, ""))(t); page.Revision != revision {
+			t.Errorf("the revision of %s is %d, want %d", node, page.Revision, revision)
+		}
+		return do(db.Maintenance(t.Context(), node, ""))(t)
+	}
+	if of := told("hv2", 7); len(of) > 0 {
+		t.Errorf("the guests of a node in use are told %+v", of)
+	}
+	of := told("hv1", 8)
+	if len(of) != 1 || of[0].State != seedbed.MaintenanceActive || of[0].Code != "system-maintenance" ||
+		!regexp.MustCompile(`^instance-event-[0-9a-f]{17}$`).MatchString(of[0].ID) || of[0].NotBefore.UnixMicro() != 1700000000000000 {
+		t.Errorf("the guests of a cordoned node are told %+v", of)
+	}
+	do(db.ChangeNode(t.Context(), "hv1", func(n *seedbed.Node) error { n.Cordoned = false; return nil }))(t)
+	if of := told("hv1", 9); len(of) != 1 || of[0].State != seedbed.MaintenanceCompleted {
+		t.Errorf("the guests of a node that is used again are told %+v", of)
+	}
+}

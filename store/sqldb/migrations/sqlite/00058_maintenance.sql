@@ -22,6 +22,12 @@ ALTER TABLE maintenance_new RENAME TO maintenance;
 CREATE INDEX maintenance_node ON maintenance (node, changed);
 CREATE INDEX maintenance_instance ON maintenance (instance, changed);
 
+-- What a cordon says from now on, for the nodes that are cordoned already.
+INSERT INTO maintenance (id, node, instance, code, description, not_before, not_after, state, changed, cause)
+  SELECT 'instance-event-' || substr(lower(hex(randomblob(9))), 1, 17), name, '', 'system-maintenance', 'The host of this instance is to be maintained',
+    cordoned, NULL, 'active', cordoned, 'cordon' FROM node WHERE cordoned IS NOT NULL;
+UPDATE feed_node SET revision = revision + 1 WHERE node IN (SELECT name FROM node WHERE cordoned IS NOT NULL);
+
 ALTER TABLE orphan ADD COLUMN node text NOT NULL DEFAULT ''; -- empty: that of the job
 
 UPDATE version SET schema = 58;

@@ -63,7 +63,9 @@ func TestPVCInAProject(t *testing.T) {
 	}
 	ask("PUT", "/profile/web?userdata=cloud", "", 403, `profile \"default/web\" belongs to project default`)
 	ask("DELETE", "/profile/web", "", 403)
+	s.expect(t, "PUT", "/provisioner/template/system/small?node_limit=host1", "", 200)
 	ask("POST", "/create?name=web1&profile=web", "", 202)
+	asked("POST", "/vm/web1/meta?limit=", "", 403, "cannot choose a node") // nor lift the limit that another project has set
 	ask("POST", "/create?name=web2&profile=own", "", 202)
 	s.expect(t, "GET", "/instances?profile=acme/own&all_projects=true", "", 200, `"name":"web2"`)
 	ask("DELETE", "/template/system/small", "", 400, `Failed to delete entry \"small\"`, `is used by profile \"acme/own\"`)

@@ -84,6 +84,9 @@ func (r *router) metaOf(ctx context.Context, c *fiber.Ctx, f *fields, i seedbed.
 		if err := r.knownNodes(ctx, c, to.NodeLimit); err != nil {
 			return nil, false, err
 		}
+		if err := server.ChoosesNode(c, i.System.NodeLimit...); err != nil { // nor may such a caller lift the limit
+			return nil, false, err
+		}
 	}
 	if given["selector"] {
 		if to.NodeSelector, err = choice("selector", seedbed.NodeSelectors()); err != nil {

@@ -182,7 +182,7 @@ func (p *parts) openAPI(token []byte, listener *tls.Config) *api.Server {
 	metrics.MustRegister(p.outbox, record.NewNodeMetrics(db), p.hooks)
 	checks := []func(context.Context) []seedbed.Check{db.Check, p.workers.Health, guestPlaneChecks(db, p.workers.Nodes, c.Node),
 		strayChecks(db.Strays), reachChecks(db.Networks, db.Nodes), placement.Check(db, p.serving.Placement),
-		scheduleChecks(db.Schedules, db.ScheduleFailures),
+		scheduleChecks(db.Schedules, db.ScheduleFailures), maintenanceCheck(db.Maintained),
 		consentChecks(db.Scripts, db.Nodes), p.coordination.Check, p.outbox.Check, webhook.CheckClock}
 	if p.identity != nil {
 		checks = append(checks, p.identity.Checks)

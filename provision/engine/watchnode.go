@@ -111,7 +111,11 @@ func (e *Engine) compare(ctx context.Context, node string, id seedbed.InstanceID
 // running, which is how it is found.
 func (e *Engine) rebooted(ctx context.Context, node string) (bool, error) {
 	for _, n := range e.fleet.Nodes() {
-		if n.Name == node && n.Fencing.Boot != "" {
+		switch {
+		case n.Name != node || n.Fencing.Boot == "":
+		case n.Report.Boot != "" && n.Report.Boot != n.Fencing.Boot: // as it is known already, for all instances of the node
+			return true, nil
+		default:
 			report, err := effects.Report.Ask(ctx, e.fleet.Of(node), effects.None{})
 			return err == nil && report.Boot != "" && report.Boot != n.Fencing.Boot, err
 		}

@@ -80,3 +80,8 @@ func TestPostgresUpgradeRecordsSnapshots(t *testing.T) {
 func TestPostgresUpgradeKeepsSchedules(t *testing.T) {
 	checkSchedules(t, upgradedPostgres(t, fillWithBackupSchedules))
 }
+
+// The guests of nodes that are cordoned are told with PostgreSQL too.
+func TestPostgresUpgradeOfCordonedNode(t *testing.T) {
+	checkCordoned(t, upgradedPostgres(t, fillCordoned))
+}

@@ -237,20 +237,24 @@ func TestUpgradeOfTheFirstRelease(t *testing.T) {
 	checkFirstRelease(t, upgraded(t, firstRelease))
 }
 
-// The guests of a node that was cordoned by a release which did not tell them of it are told after the upgrade.
-func TestUpgradeOfCordonedNode(t *testing.T) {
-	t.Parallel()
-	db := upgraded(t, func(t *testing.T, d sqldb.Dialect, old *sql.DB) {
-		migrateTo(t, d, old, 57)
-		for _, query := range []string{
-			`INSERT INTO node (name, worker, cordoned, created, report, problem) VALUES ('hv1', '', 1700000000000000, 1, '', ''), ('hv2', '', NULL, 1, '', '')`,
-			`INSERT INTO feed_node (node, revision, floor) VALUES ('hv1', 7, 0), ('hv2', 7, 0)`,
-		} {
-			if _, err := old.Exec(query); err != nil {
-				t.Fatalf("%s: %v", query, err)
-			}
+// fillCordoned inserts a node that is cordoned and one that is not, by a release that did not tell guests of it.
+func fillCordoned(t *testing.T, d sqldb.Dialect, old *sql.DB) {
+	t.Helper()
+	migrateTo(t, d, old, 57)
+	for _, query := range []string{
+		`INSERT INTO node (name, worker, cordoned, created, report, problem)
+			VALUES ('hv1', '', 1700000000000000, 1, '', ''), ('hv2', '', NULL, 1, '', '')`,
+		`INSERT INTO feed_node (node, revision, floor) VALUES ('hv1', 7, 0), ('hv2', 7, 0)`,
+	} {
+		if _, err := old.Exec(query); err != nil {
+			t.Fatalf("%s: %v", query, err)
 		}
-	})
+	}
+}
+
+// checkCordoned checks what the guests of both nodes are told after the upgrade.
+func checkCordoned(t *testing.T, db *DB) {
+	t.Helper()
 	told := func(node string, revision int64) []seedbed.Maintenance {
 		t.Helper()
 		if page := do(db.FeedPage(t.Context(), node, 0, ""))(t); page.Revision != revision {
@@ -270,4 +274,9 @@ func TestUpgradeOfCordonedNode(t *testing.T) {
 	if of := told("hv1", 9); len(of) != 1 || of[0].State != seedbed.MaintenanceCompleted {
 		t.Errorf("the guests of a node that is used again are told %+v", of)
 	}
+}
+
+func TestUpgradeOfCordonedNode(t *testing.T) {
+	t.Parallel()
+	checkCordoned(t, upgraded(t, fillCordoned))
 }

@@ -333,6 +333,12 @@ func Meant(kind PublishedKind, project, name string) ([]string, error) {
 	return slices.Compact([]string{Qualified(project, short), Qualified(DefaultProject, short)}), nil
 }
 
+// VolumeUpload is a file that was uploaded to the pool of a volume. Format is what the file must be; empty means qcow2 or raw.
+type VolumeUpload struct {
+	ID     string `json:"id"`
+	Format string `json:"format,omitempty"`
+}
+
 // VolumeMove asks for a volume to be taken to another pool. Node is the node that is to have it there; empty leaves the choice.
 type VolumeMove struct {
 	Pool string `json:"pool"`

@@ -121,6 +121,10 @@ type UploadSpec struct {
 	Size Bytes `json:"size,omitempty"`
 	// SHA256 is the digest that the file must have; empty means unchecked.
 	SHA256 string `json:"sha256,omitempty"`
+	// Disk is true for the file of a volume: a usable disk in qcow2 or raw format, whose size is to be known. Format is the one of the two
+	// that it must have; empty means either.
+	Disk   bool   `json:"disk,omitempty"`
+	Format string `json:"format,omitempty"`
 }
 
 // Upload is a file that a worker has received.
@@ -131,6 +135,8 @@ type Upload struct {
 	Node   string `json:"node,omitempty"`
 	Size   Bytes  `json:"size"`
 	SHA256 string `json:"sha256"`
+	// Disk is the size of the disk in it, if UploadSpec asked for that.
+	Disk Bytes `json:"disk,omitempty"`
 	// Appliance is the content of an OVA; nil for another file.
 	Appliance *Appliance `json:"appliance,omitempty"`
 }

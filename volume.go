@@ -299,6 +299,8 @@ type VolumeRequest struct {
 	From string `json:"from,omitempty"`
 	// Node is the node that is to have it; empty leaves the choice.
 	Node string `json:"node,omitempty"`
+	// Upload is an uploaded file whose disk it gets; nil for none. It excludes Image and From.
+	Upload *VolumeUpload `json:"-"`
 	IOLimits
 }
 
@@ -330,6 +332,8 @@ type VolumeJob struct {
 	Keep bool   `json:"keep,omitempty"`
 	// From is what a volume_add job copies; nil for none.
 	From *VolumeSource `json:"from,omitempty"`
+	// Upload is the uploaded file whose disk a volume_add job makes the volume of; nil for none.
+	Upload *VolumeUpload `json:"upload,omitempty"`
 	// Size is what a volume_resize job gives the volume.
 	Size Bytes `json:"size,omitempty"`
 	// Set is what a volume_set job changes, Limits what the volume has after it, and Was what it had.

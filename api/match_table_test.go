@@ -66,6 +66,7 @@ var changingRoutes = map[string]matched{
 	"PATCH /volumes/:name":                   {object: "/volumes/data", body: `{"name":"data"}`},
 	"DELETE /volumes/:name":                  {object: "/volumes/data"},
 	"POST /volumes/:name/resize":             {object: "/volumes/data", path: "/resize", body: `{"size":"1TiB"}`},
+	"POST /volumes/:name/content":            {why: makes},
 	"POST /volumes/:name/move":               {object: "/volumes/data", path: "/move", body: `{"pool":"other"}`},
 	"POST /volumes/:name/limits":             {object: "/volumes/data", path: "/limits", body: `{"iops":500}`},
 	"POST /volumes/:name/attach":             {why: moves},

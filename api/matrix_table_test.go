@@ -113,6 +113,7 @@ var routeAccess = map[string]access{
 	"PATCH /volumes/:name":                        {401, 403, 415, 415, ""},
 	"DELETE /volumes/:name":                       {401, 403, 404, 404, ""},
 	"POST /volumes/:name/resize":                  {401, 403, 415, 415, ""},
+	"POST /volumes/:name/content":                 {401, 403, 400, 400, ""},
 	"POST /volumes/:name/move":                    {401, 403, 415, 415, ""},
 	"POST /volumes/:name/limits":                  {401, 403, 415, 415, ""},
 	"POST /volumes/:name/attach":                  {401, 403, 415, 415, ""},

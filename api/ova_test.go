@@ -82,6 +82,14 @@ func (s *server) perform(ctx context.Context, job *seedbed.Job) error {
 		}
 		upload = spec.Upload
 		specs = []seedbed.ImageSpec{{Name: job.Subject, Upload: spec.Upload, SHA256: spec.SHA256}}
+	case seedbed.JobVolumeAdd:
+		var spec seedbed.VolumeJob
+		if err := json.Unmarshal(job.Spec, &spec); err != nil {
+			return err
+		}
+		if spec.Upload != nil {
+			upload = spec.Upload.ID
+		}
 	case seedbed.JobOVA:
 		var spec seedbed.OVAJob
 		if err := json.Unmarshal(job.Spec, &spec); err != nil {
@@ -337,26 +345,6 @@ func TestImageUpload(t *testing.T) {
 	s.shelf.SetFull(true)
 	if r := s.do(t, "POST", "/api/v1/images/full/content", string(disk), "Content-Type", octets); r.status != 507 {
 		t.Errorf("full: %d %s", r.status, r.body)
-	}
-}
-
-// becomes waits until an image exists.
-func (s *server) becomes(t *testing.T, name string, firmware seedbed.Firmware) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; {
-		hint := s.db.Hint()
-		i, err := s.db.Image(t.Context(), name)
-		if err == nil && i.State == seedbed.ImageActive {
-			if i.Source != "upload" || firmware != "" && i.Firmware != firmware && name != "digest" {
-				t.Errorf("%+v", i)
-			}
-			return
-		}
-		select {
-		case <-hint:
-		case <-time.After(time.Until(end)):
-			t.Fatalf("image %s: %+v, %v", name, i, err)
-		}
 	}
 }
 

@@ -147,7 +147,7 @@ func (s *server) by(t *testing.T, secret string) func(method, path, body string,
 		t.Helper()
 		header := []string{"Authorization", "Bearer " + secret}
 		switch {
-		case strings.HasSuffix(path, "/content"):
+		case strings.Contains(path, "/content"):
 			header = append(header, "Content-Type", "application/octet-stream")
 		case body != "" && strings.HasPrefix(path, "/provisioner"):
 			header = append(header, "Content-Type", "application/x-www-form-urlencoded")

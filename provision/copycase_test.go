@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -33,6 +34,20 @@ var copyCases = []jobCase{
 		return caseJob{l.moveVolume("data", second), func() { l.volumeIn("data", second, "web1") },
 			func() { l.volumeIn("data", "default", "web1") }}
 	}},
+	{"volume-add upload", seedbed.Job{Kind: seedbed.JobVolumeAdd}, func(l *lab) caseJob {
+		return caseJob{l.uploadVolume("data"), func() {
+			l.hasVolume("data", seedbed.VolumeFree, "")
+			v, err := l.db.ProjectVolume(l.t.Context(), seedbed.DefaultProject, "data")
+			l.ok(err)
+			if got := l.pool.Read(v.Volume); len(got) < 512 || l.pool.Uploads() != 0 {
+				l.t.Errorf("the volume has %d bytes, and %d uploads wait", len(got), l.pool.Uploads())
+			}
+		}, func() {
+			if l.noVolume("data"); l.pool.Uploads() != 0 {
+				l.t.Errorf("%d uploads wait", l.pool.Uploads())
+			}
+		}}
+	}},
 	{"volume-add copy from another pool", seedbed.Job{Kind: seedbed.JobVolumeAdd}, func(l *lab) caseJob {
 		l.stopped()
 		l.writtenVolume("data")
@@ -54,6 +69,18 @@ func (l *lab) writtenVolume(name string) {
 	v, err := l.db.ProjectVolume(l.t.Context(), seedbed.DefaultProject, name)
 	l.ok(err)
 	l.pool.Write(v.Volume, "what data has")
+}
+
+// uploadVolume returns the job that makes a volume of an uploaded disk.
+func (l *lab) uploadVolume(name string) seedbed.JobID {
+	l.t.Helper()
+	f, err := os.Open(l.imageFile())
+	l.ok(err)
+	defer f.Close()
+	up, err := l.pool.ReceiveUpload(l.t.Context(), seedbed.UploadSpec{Pool: "default", ID: anUpload, Disk: true}, f)
+	l.ok(err)
+	return l.onVolume(seedbed.DoVolumeAdd, name, seedbed.VolumeOrder{Add: seedbed.VolumeRequest{Pool: up.Pool, Size: up.Disk,
+		Upload: &seedbed.VolumeUpload{ID: up.ID, Format: "raw"}}})
 }
 
 func (l *lab) moveVolume(name, pool string) seedbed.JobID {

@@ -42,6 +42,14 @@ func (h *host) handlers() effects.Handlers {
 		}
 		return h.in(a.Pool).CopyVolume(ctx, c.Job, a, to.Progress)
 	})
+	effects.FillVolume.Handle(t, func(
+		ctx context.Context, c seedbed.Call, a effects.UploadedVolume, to effects.Listener,
+	) (seedbed.VolumeInfo, error) {
+		if err := h.fence(c); err != nil {
+			return seedbed.VolumeInfo{}, err
+		}
+		return worker.FillUploaded(ctx, c.Job, h.in(a.Pool), a, to.Progress)
+	})
 	effects.RemoveVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.VolumeRef) error {
 		return h.RemoveVolume(ctx, c, a.Pool, a.Name, a.Instance)
 	})

@@ -65,7 +65,13 @@ func (db *DB) giveUp(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, why strin
 			return err
 		}
 	}
-	if j.Kind == seedbed.JobOVA || spec.Upload != "" {
+	var volume seedbed.VolumeJob
+	if j.Kind == seedbed.JobVolumeAdd {
+		if err := readSpec(j, &volume); err != nil {
+			return err
+		}
+	}
+	if j.Kind == seedbed.JobOVA || spec.Upload != "" || volume.Upload != nil {
 		return sqldb.Exec(ctx, tx, `UPDATE job SET cancel = 1, blocked = 0, error = $1 WHERE id = $2`, sqldb.Clean(why, sqldb.MaxText), j.ID)
 	}
 	return db.end(ctx, tx, j, seedbed.JobResult{State: seedbed.JobRolledBack, Error: why, Drop: j.Kind.Makes()})

@@ -69,16 +69,14 @@ func volumeSpec(j seedbed.Job) (spec seedbed.VolumeJob, err error) {
 
 // setVolumeSpec makes the volume that was locked the input of the job.
 func setVolumeSpec(j *seedbed.Job, v seedbed.ProjectVolume) (err error) {
-	var from *seedbed.VolumeSource
+	var was seedbed.VolumeJob
 	if len(j.Spec) > 0 {
-		spec, err := volumeSpec(*j)
-		if err != nil {
+		if was, err = volumeSpec(*j); err != nil {
 			return err
 		}
-		from = spec.From
 	}
 	j.Pool = v.Pool
-	j.Spec, err = json.Marshal(seedbed.VolumeJob{ID: v.ID, Name: v.Name, Bus: v.Bus, Keep: v.Keep, From: from})
+	j.Spec, err = json.Marshal(seedbed.VolumeJob{ID: v.ID, Name: v.Name, Bus: v.Bus, Keep: v.Keep, From: was.From, Upload: was.Upload})
 	return err
 }
 

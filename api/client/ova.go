@@ -51,3 +51,12 @@ func (c *Client) UploadImage(ctx context.Context, r wire.ImageRequest, file io.R
 		"pool": r.Pool, "node": r.Node, "sha256": r.SHA256, "format": r.Format, "firmware": string(r.Firmware),
 	}), file, size)
 }
+
+// UploadVolume sends size bytes of file, and starts a job that makes a volume of the disk in them.
+func (c *Client) UploadVolume(ctx context.Context, r wire.VolumeUpload, file io.Reader, size seedbed.Bytes) (seedbed.Receipt, error) {
+	query := map[string]string{"pool": r.Pool, "node": r.Node, "sha256": r.SHA256, "format": r.Format}
+	if r.Size > 0 {
+		query["size"] = r.Size.String()
+	}
+	return c.upload(ctx, at("/volumes", r.Name)+"/content", given(query), file, size)
+}

@@ -111,3 +111,75 @@ func (r *router) removeOVA(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptio
 	}
 	return r.OVAs.RemoveOVA(ctx, n, o)
 }
+
+// uploadVolume receives a disk image, and starts the job that makes a volume of it.
+func (r *router) uploadVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOptions) (receipt seedbed.Receipt, err error) {
+	req := seedbed.Request{Action: seedbed.DoVolumeAdd, Project: server.CallerOf(c).Project, JobOptions: o}
+	if req.Name, err = diskNamed(c); err != nil {
+		return receipt, err
+	}
+	add := &req.Volume.Add
+	spec := seedbed.UploadSpec{Pool: strings.Clone(cmp.Or(c.Query("pool"), r.DefaultPool)), Disk: true,
+		Format: strings.Clone(c.Query("format"))}
+	if size := c.Query("size"); size != "" {
+		if add.Size, err = seedbed.ParseBytes(strings.Clone(size)); err != nil {
+			return receipt, err
+		}
+	}
+	if f := spec.Format; f != "" && f != "raw" && f != "qcow2" {
+		return receipt, server.Invalid("format %q: expected qcow2 or raw, or none for either", seedbed.Clip(f))
+	}
+	if err := seedbed.CheckName("pool", spec.Pool); err != nil {
+		return receipt, err
+	}
+	if spec.SHA256, err = server.WantedDigest(c, strings.ToLower(c.Query("sha256"))); err != nil {
+		return receipt, err
+	}
+	if spec.Node, err = server.NodeQuery(c); err == nil {
+		err = server.ChoosesNode(c, spec.Node)
+	}
+	if err != nil {
+		return receipt, err
+	}
+	server.NoteUpload(c, map[string]any{"name": req.Name, "pool": spec.Pool, "node": spec.Node, "sha256": spec.SHA256, "format": spec.Format,
+		"size": add.Size})
+	body, err := r.Incoming(ctx, c, server.MaxFrame)
+	if body != nil {
+		defer body.Close()
+	}
+	if err == nil {
+		err = r.freeVolume(ctx, req.Project, req.Name)
+	}
+	var up seedbed.Upload
+	if err == nil {
+		up, err = r.TakeIn(ctx, c, body, spec)
+	}
+	if err != nil {
+		if body != nil {
+			body.Linger(server.UploadLinger)
+		}
+		return receipt, err
+	}
+	add.Upload = &seedbed.VolumeUpload{ID: up.ID, Format: spec.Format}
+	add.Name, add.Pool, add.Node, add.Size = req.Name, up.Pool, up.Node, cmp.Or(add.Size, up.Disk)
+	if add.Size < up.Disk {
+		return receipt, r.Unneeded(ctx, up, server.Invalid(
+			"size is %s, and the disk in the file has %s: expected at least that", add.Size, up.Disk))
+	}
+	if receipt, err = r.Intake.Submit(ctx, req, nil); err != nil {
+		return receipt, r.Unneeded(ctx, up, err)
+	}
+	return receipt, nil
+}
+
+// freeVolume refuses a volume whose name is taken, before the file is sent.
+func (r *router) freeVolume(ctx context.Context, project, name string) error {
+	v, err := r.Store.ProjectVolume(ctx, project, name)
+	if errors.Is(err, seedbed.ErrNotFound) || err == nil && v.ID == "" {
+		return nil
+	}
+	if err == nil {
+		err = seedbed.Errorf(seedbed.ErrExists, "volume %q exists already: choose another name (seedbed volume list)", name)
+	}
+	return err
+}

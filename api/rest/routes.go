@@ -147,6 +147,7 @@ func (r *router) projectRoutes() []route {
 		{patch, "/volumes/:name", seedbed.ActionDiskManage, call, r.renameVolume},
 		{del, "/volumes/:name", seedbed.ActionDiskManage, call, r.volumeChange(seedbed.DoVolumeRemove, readNothing)},
 		{post, "/volumes/:name/resize", seedbed.ActionDiskManage, call, r.volumeChange(seedbed.DoVolumeResize, readVolumeResize)},
+		{post, "/volumes/:name/content", seedbed.ActionDiskManage, server.UploadTimeout, r.accept(r.uploadVolume)},
 		{post, "/volumes/:name/limits", seedbed.ActionDiskManage, call, r.volumeChange(seedbed.DoVolumeSet, readVolumeSet)},
 		{post, "/volumes/:name/move", seedbed.ActionDiskManage, call, r.volumeChange(seedbed.DoVolumeMove, readVolumeMove)},
 		{post, "/volumes/:name/attach", seedbed.ActionDiskAttach, call, r.volumeChange(seedbed.DoVolumeAttach, readAttachment)},

@@ -237,3 +237,16 @@ type InstanceUsage struct {
 	Project string `json:"project"`
 	seedbed.DomainUsage
 }
+
+// VolumeUpload says what becomes of an uploaded disk image. Its members are in the query.
+type VolumeUpload struct {
+	Name string `json:"name"`
+	Pool string `json:"pool,omitempty"`
+	// Node is the node that receives the file.
+	Node   string `json:"node,omitempty"`
+	SHA256 string `json:"sha256,omitempty"`
+	// Format is what the file must be: qcow2 or raw; empty for either.
+	Format string `json:"format,omitempty"`
+	// Size is that of the volume; zero means that of the disk.
+	Size seedbed.Bytes `json:"size,omitempty"`
+}

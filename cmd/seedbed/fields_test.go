@@ -33,6 +33,7 @@ var requests = []struct {
 	{wire.EndpointRotation{}, nil},
 	{wire.ReplayRequest{}, nil},
 	{wire.ImageRequest{}, map[string]string{"name": argument, "path": argument}},
+	{wire.VolumeUpload{}, map[string]string{"name": argument}},
 	{wire.InstanceRequest{}, map[string]string{
 		"name": argument, "profile": asRequest, "image": asRequest, "params": "create --param", "hold": asRequest, "protected": asRequest,
 		"node": asRequest, "network": asRequest, "nics": asRequest, "security_groups": asRequest, "ready": "create --ready",

@@ -108,6 +108,7 @@ var objectCommands = map[string][]string{
 	"volume attach":               {"{volume} {instance}"},
 	"volume detach":               {"{volume}", "{volume} {instance}"},
 	"volume resize":               {"{volume} 1TiB"},
+	"volume upload":               {"{held} {file} --no-wait"},
 	"volume move":                 {"{volume} --pool default"},
 	"volume set":                  {"{volume} --iops 500"},
 	"volume rename":               {"{volume} other"},

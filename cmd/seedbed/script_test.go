@@ -140,7 +140,7 @@ func reported(ts *testscript.TestScript, neg bool, args []string) {
 		Fields: map[string]string{seedbed.HostKeyField: ts.ReadFile(args[1])}}}))
 }
 
-// until implements "until PATTERN COMMAND", which runs a command until its output matches.
+// until implements "until PATTERN COMMAND", which runs a command until its output matches. It may fail before.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: until PATTERN COMMAND ARG...")
@@ -148,9 +148,9 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	pattern, err := regexp.Compile(args[0])
 	ts.Check(err)
 	for deadline := time.Now().Add(lab.Patience); ; time.Sleep(10 * time.Millisecond) { // between two looks
-		ts.Check(ts.Exec(args[1], args[2:]...))
+		err := ts.Exec(args[1], args[2:]...)
 		switch {
-		case pattern.MatchString(ts.ReadFile("stdout")):
+		case err == nil && pattern.MatchString(ts.ReadFile("stdout")):
 			return
 		case time.Now().After(deadline):
 			ts.Fatalf("%s never printed %s", args[1], pattern)

@@ -4,12 +4,14 @@ package ceph
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
 	"seedbed"
+	"seedbed/provision/backup"
 	"seedbed/provision/image"
 )
 
@@ -35,3 +37,16 @@ func (p *Pool) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body 
 
 // DropUpload implements worker.Spooler.
 func (p *Pool) DropUpload(_ context.Context, id string) error { return p.spool.Drop(id) }
+
+// OpenUpload implements worker.Spooler. The disk is converted to a sparse file in the scratch directory, so there must be space for it.
+func (p *Pool) OpenUpload(ctx context.Context, id, format string) (backup.Source, error) {
+	f, size, err := p.spool.OpenDisk(ctx, id, format)
+	if err != nil {
+		return nil, err
+	}
+	src, err := backup.NewFile(f, size)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return src, nil
+}

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"seedbed"
 	"seedbed/provision/backup"
@@ -75,7 +72,7 @@ func (p *Pool) openRaw(what string, size seedbed.Bytes, copy func(path string) e
 	if err != nil {
 		return nil, fmt.Errorf("%s in pool %s: %w", what, p.name, p.room(err))
 	}
-	src, err := newRaw(f, size)
+	src, err := backup.NewFile(f, size)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -117,53 +114,6 @@ func (p *Pool) rawPath() (string, error) {
 		return "", p.room(err)
 	}
 	return f.Name(), f.Close()
-}
-
-// raw is a raw disk in a sparse file without a name.
-type raw struct {
-	*os.File
-	size    int64
-	written []backup.Extent
-}
-
-// newRaw looks for the parts of a disk that are not holes.
-func newRaw(f *os.File, size seedbed.Bytes) (*raw, error) {
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	r := &raw{File: f, size: int64(size)}
-	for end, file := int64(0), min(st.Size(), r.size); end < file; {
-		start, err := f.Seek(end, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) {
-			break
-		}
-		if err == nil {
-			end, err = f.Seek(start, unix.SEEK_HOLE)
-		}
-		if err != nil {
-			return nil, err
-		}
-		r.written = append(r.written, backup.Extent{Offset: start, Length: end - start})
-	}
-	return r, nil
-}
-
-func (r *raw) Size() seedbed.Bytes              { return seedbed.Bytes(r.size) }
-func (r *raw) Written() ([]backup.Extent, bool) { return r.written, true }
-func (r *raw) Changed() ([]backup.Extent, bool) { return nil, false }
-
-// Read implements backup.Source. What is beyond the end of the file is zeros.
-func (r *raw) Read(ctx context.Context, b []byte, offset int64) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	n, err := r.ReadAt(b, offset)
-	clear(b[n:])
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }
 
 // FillVolume implements worker.Archiver. The disk is first written to a sparse file in building/ and then converted, so the pool needs

@@ -2,10 +2,12 @@ package dir
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
 	"seedbed"
+	"seedbed/provision/backup"
 )
 
 // ReceiveUpload implements worker.Spooler. The file is kept in the pool's own directory, so that
@@ -24,4 +26,20 @@ func (p *Pool) DropUpload(ctx context.Context, id string) error {
 		return fmt.Errorf("remove upload %s: %w", id, err)
 	}
 	return p.spool.Drop(id)
+}
+
+// OpenUpload implements worker.Spooler. The disk is converted to a sparse file beside it, so there must be space for it.
+func (p *Pool) OpenUpload(ctx context.Context, id, format string) (backup.Source, error) {
+	if err := p.ready(ctx); err != nil {
+		return nil, fmt.Errorf("read upload %s: %w", id, err)
+	}
+	f, size, err := p.spool.OpenDisk(ctx, id, format)
+	if err != nil {
+		return nil, p.room(err)
+	}
+	src, err := backup.NewFile(f, size)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return src, nil
 }

@@ -6,7 +6,9 @@ import "seedbed"
 var (
 	CloneVolume = Effect[seedbed.VolumeSpec, seedbed.VolumeInfo]{"clone-volume"}
 	// CopyVolume makes a volume with the content of another one. RemoveSnapshot removes what it may leave on that one.
-	CopyVolume    = Effect[seedbed.VolumeCopy, seedbed.VolumeInfo]{"copy-volume"}
+	CopyVolume = Effect[seedbed.VolumeCopy, seedbed.VolumeInfo]{"copy-volume"}
+	// FillVolume makes a volume with the disk in an uploaded file, which DropUpload removes.
+	FillVolume    = Effect[UploadedVolume, seedbed.VolumeInfo]{"fill-volume"}
 	RemoveVolume  = Order[VolumeRef]{"remove-volume"}
 	ResizeVolume  = Effect[VolumeSize, seedbed.VolumeInfo]{"resize-volume"}
 	FlattenVolume = Effect[VolumeRef, seedbed.VolumeInfo]{"flatten-volume"}
@@ -49,6 +51,12 @@ type (
 		Pool     string             `json:"pool"`
 		Name     string             `json:"name"`
 		Instance seedbed.InstanceID `json:"instance"`
+	}
+	// UploadedVolume asks for a volume with the disk in a file that was uploaded to its pool.
+	UploadedVolume struct {
+		seedbed.VolumeSpec
+		Upload string `json:"upload"`
+		Format string `json:"format,omitempty"`
 	}
 	// VolumeSize is the size that a volume of an instance is to have.
 	VolumeSize struct {

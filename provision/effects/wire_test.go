@@ -61,6 +61,10 @@ func TestWire(t *testing.T) {
 			return drop(CheckImport.Ask(ctx, &r, seedbed.ImageSpec{Pool: "p", Name: "n", Path: "/f"}))
 		}, "check-import",
 			`{"pool":"p","name":"n","path":"/f"}`},
+		{func() error {
+			v := seedbed.VolumeSpec{Pool: "p", Name: "v", Instance: "i", Size: 5}
+			return drop(FillVolume.Do(ctx, &r, call, UploadedVolume{v, "u", "raw"}))
+		}, "fill-volume", `{"pool":"p","name":"v","instance":"i","size":"5","upload":"u","format":"raw"}`},
 		{func() error { return drop(DropUpload.Ask(ctx, &r, UploadRef{"p", "u"})) }, "drop-upload", `{"pool":"p","id":"u"}`},
 		{func() error {
 			return SeedDomain.Do(ctx, &r, call, seedbed.Seed{ID: "i", Files: []seedbed.SeedFile{{Name: "meta-data", Data: []byte("x")}}})

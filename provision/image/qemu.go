@@ -62,6 +62,11 @@ func Inspect(ctx context.Context, path string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+	return inspect(ctx, path, format)
+}
+
+// inspect is Inspect for a file whose format is known.
+func inspect(ctx context.Context, path string, format Format) (Info, error) {
 	info, err := describe(ctx, path, format)
 	if err != nil {
 		return Info{}, err

@@ -70,6 +70,35 @@ var others = []struct {
 // or is encrypted. The message is a predicate: what the file is, and what would be right. Layouts:
 // QEMU docs/interop/qcow2.txt, VMware's Virtual Disk Format 1.1, UEFI 2.10 5.3, ECMA-119 8.1.
 func Sniff(head []byte, size seedbed.Bytes) (Format, error) {
+	format, err := sniff(head, size)
+	if err == nil && format == "" {
+		err = invalid("is not a disk image that can boot: it has no boot signature, partition table or ISO 9660 file system; " + wanted)
+	}
+	return format, err
+}
+
+// SniffDisk is Sniff for a disk that need not boot, in qcow2 or raw format. want is the one that it must have; empty means either.
+// Only if that is raw, a file without any signature is a raw disk, such as one that a file system fills.
+func SniffDisk(head []byte, size seedbed.Bytes, want string) (Format, error) {
+	format, err := sniff(head, size)
+	switch {
+	case err != nil:
+		return "", err
+	case format == "" && want != string(Raw):
+		return "", invalid("is not in qcow2 format, and has no boot signature or partition table: if it is a raw disk, give its format (raw)")
+	case format == "", format == ISO:
+		format = Raw
+	case format != QCOW2 && format != Raw:
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "is in %s format: expected qcow2 or raw", format)
+	}
+	if want != "" && want != string(format) {
+		return "", seedbed.Errorf(seedbed.ErrInvalid, "is in %s format, but %s was requested", format, seedbed.Clip(want))
+	}
+	return format, nil
+}
+
+// sniff is Sniff, but returns no format for a file that has no signature that it knows.
+func sniff(head []byte, size seedbed.Bytes) (Format, error) {
 	switch {
 	case len(head) == 0:
 		return "", invalid("is empty: " + wanted)
@@ -93,7 +122,7 @@ func Sniff(head []byte, size seedbed.Bytes) (Format, error) {
 	case text(head):
 		return "", invalid("is a text file: " + wanted)
 	}
-	return "", invalid("is not a disk image that can boot: it has no boot signature, partition table or ISO 9660 file system; " + wanted)
+	return "", nil
 }
 
 // isTar reports whether a file begins like a tar archive (POSIX ustar, which PAX and GNU share).

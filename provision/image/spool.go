@@ -67,7 +67,7 @@ func (s *Spool) path(id string) string { return filepath.Join(s.dir, id) }
 // Receive writes body to a file of the spool, keeping at most one block of it in memory, and
 // identifies it. A failed upload leaves nothing behind. It returns ErrInvalid for an unusable ID or
 // digest, and for a file that does not have the spec's size or digest, cannot be an image, or is an
-// unusable OVA; ErrExists for a taken ID; ErrFull if there is no space; and otherwise body's own
+// unusable OVA, or, for a volume, is not a usable disk; ErrExists for a taken ID; ErrFull if there is no space; and otherwise body's own
 // error.
 func (s *Spool) Receive(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (up seedbed.Upload, err error) {
 	if err := errors.Join(checkUpload(spec.ID), checkDigest(spec.SHA256)); err != nil {
@@ -113,7 +113,12 @@ func (s *Spool) Receive(ctx context.Context, spec seedbed.UploadSpec, body io.Re
 		return up, seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has the SHA-256 digest %s: expected %s", up.SHA256,
 			strings.ToLower(spec.SHA256))
 	}
-	if up.Appliance, err = identify(ctx, f, up.Size); err != nil {
+	if spec.Disk {
+		up.Disk, err = diskIn(ctx, part, spec.Format)
+	} else {
+		up.Appliance, err = identify(ctx, f, up.Size)
+	}
+	if err != nil {
 		return up, fmt.Errorf("the uploaded file %w", err) // the text is a predicate
 	}
 	return up, noRoom(f.Sync())

@@ -82,10 +82,12 @@ func (in *Intake) volumeWork(ctx context.Context, req seedbed.Request) (volumeWo
 // newVolume returns the job that makes a volume which no instance has.
 func (in *Intake) newVolume(ctx context.Context, req seedbed.Request) (w volumeWork, err error) {
 	add := req.Volume.Add
-	if seedbed.IsTenant(ctx) && add.Node != "" {
+	if seedbed.IsTenant(ctx) && add.Node != "" && add.Upload == nil { // whose node is that which has the file
 		return w, seedbed.Errorf(seedbed.ErrForbidden, "a node is chosen from the default project only: expected none")
 	}
 	switch {
+	case add.Upload != nil && add.Image+add.From != "":
+		return w, seedbed.Errorf(seedbed.ErrInvalid, "volume %q: a file is uploaded, so it is neither a clone nor a copy", req.Name)
 	case add.Size == 0 && add.Image == "" && add.From == "":
 		return w, seedbed.Errorf(seedbed.ErrInvalid, "volume %q: the size is missing: expected one, such as 10GiB, or an image", req.Name)
 	case add.From != "" && add.Image+add.Node != "":
@@ -132,8 +134,12 @@ func (in *Intake) newVolume(ctx context.Context, req seedbed.Request) (w volumeW
 		return w, unheld(ctx, v.Pool, err)
 	}
 	var spec json.RawMessage
-	if f := w.from; f.Name != "" {
-		if spec, err = specOf(req, seedbed.VolumeJob{ID: v.ID, Name: v.Name, From: f.asSource()}); err != nil {
+	if f := w.from; f.Name != "" || add.Upload != nil {
+		input := seedbed.VolumeJob{ID: v.ID, Name: v.Name, Upload: add.Upload}
+		if f.Name != "" {
+			input.From = f.asSource()
+		}
+		if spec, err = specOf(req, input); err != nil {
 			return w, err
 		}
 	}

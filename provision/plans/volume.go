@@ -14,7 +14,7 @@ import (
 
 // volumeAddPlan makes a volume that no instance has.
 func (t *task) volumeAddPlan() engine.Plan {
-	return engine.Plan{Stages: []engine.Stage{
+	return engine.Plan{AfterUndo: t.dropVolumeUpload, Stages: []engine.Stage{
 		{Name: "make-volume", Run: t.makeVolume, Undo: t.unmakeVolume, Limit: t.makingLimit, Made: t.madeVolume}}}
 }
 
@@ -78,7 +78,7 @@ func (t *task) volume(ctx context.Context) (v seedbed.ProjectVolume, err error) 
 // makingLimit returns the time limit of a stage that makes a volume. A copy takes as long as flattening.
 func (t *task) makingLimit(context.Context) time.Duration {
 	limit := t.StageLimit("make-volume")
-	if spec, err := t.volumeSpec(); err == nil && spec.From != nil {
+	if spec, err := t.volumeSpec(); err == nil && (spec.From != nil || spec.Upload != nil) {
 		limit = max(limit, t.StageLimit("flatten"))
 	}
 	return limit
@@ -95,6 +95,9 @@ func (t *task) makeVolume(ctx context.Context) error {
 	}
 	if spec.From != nil {
 		return t.copyVolume(ctx, v, *spec.From)
+	}
+	if spec.Upload != nil {
+		return t.fillVolume(ctx, v, *spec.Upload)
 	}
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
 		_, err := effects.CloneVolume.Do(ctx, t.Worker(), call, seedbed.VolumeSpec{
@@ -121,6 +124,31 @@ func (t *task) copyVolume(ctx context.Context, v seedbed.ProjectVolume, from see
 	}
 	t.Event("info", 100, "volume %s is ready (%s in pool %s, a copy of %s)", v.Name, v.Size, v.Pool, from.Name)
 	return nil
+}
+
+// fillVolume makes the volume of the disk in an uploaded file, and removes the file.
+func (t *task) fillVolume(ctx context.Context, v seedbed.ProjectVolume, up seedbed.VolumeUpload) error {
+	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		_, err := effects.FillVolume.Do(ctx, t.Worker(), call, effects.UploadedVolume{
+			VolumeSpec: seedbed.VolumeSpec{Pool: v.Pool, Name: v.Volume, Instance: v.Owner, Project: v.Project, Size: v.Size},
+			Upload:     up.ID, Format: up.Format}, effects.OnProgress(t.percent("writing")))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("make volume %s of the uploaded file: %w", v.Name, err)
+	}
+	if err := t.dropUpload(ctx, v.Pool, up.ID); err != nil {
+		return err
+	}
+	t.Event("info", 100, "volume %s is ready (%s in pool %s, of the uploaded file)", v.Name, v.Size, v.Pool)
+	return nil
+}
+
+// dropVolumeUpload removes what was uploaded for a volume that was not made, even if the job was cancelled before its first stage.
+func (t *task) dropVolumeUpload(ctx context.Context) {
+	if spec, err := t.volumeSpec(); err == nil && spec.Upload != nil {
+		t.tryDropUpload(ctx, t.Job.Pool, spec.Upload.ID)
+	}
 }
 
 // copySnapshot is the name of the snapshot that a driver may take of what the job copies.

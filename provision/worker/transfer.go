@@ -7,6 +7,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision/backup"
+	"seedbed/provision/effects"
 )
 
 // Transferable is a pool between which and another one volumes are copied.
@@ -99,4 +100,25 @@ func (s *Server) copyVolume(
 		return info, err
 	}
 	return Transfer(ctx, job, from, pool, a, progress)
+}
+
+// FillUploaded makes a volume with the disk in a file that was uploaded to its pool, which stays. A second call of the same job finds the
+// volume. Errors: those of Spooler.OpenUpload and Archiver.FillVolume, ErrInvalid if the disk is larger than the volume.
+func FillUploaded(ctx context.Context, job seedbed.JobID, pool interface {
+	Archiver
+	Spooler
+}, a effects.UploadedVolume, progress func(seedbed.Progress),
+) (seedbed.VolumeInfo, error) {
+	return pool.FillVolume(ctx, job, a.VolumeSpec, "upload:"+a.Upload, func(ctx context.Context, sink backup.Sink) error {
+		src, err := pool.OpenUpload(ctx, a.Upload, a.Format)
+		if err != nil {
+			return err
+		}
+		if a.Size < src.Size() {
+			err = seedbed.Errorf(seedbed.ErrInvalid, "size %s of volume %s is below that of the uploaded disk, %s", a.Size, a.Name, src.Size())
+		} else {
+			err = backup.Copy(ctx, src, sink, progress)
+		}
+		return errors.Join(err, src.Close())
+	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/httpserve"
+	"seedbed/provision/backup"
 	"seedbed/provision/effects"
 )
 
@@ -24,6 +25,9 @@ type Spooler interface {
 	// or whose size or digest is not that of spec, ErrExists for an ID that is taken, ErrFull
 	// without room, and otherwise the error that body returned.
 	ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body io.Reader) (seedbed.Upload, error)
+	// OpenUpload opens the disk in such a file, which stays, for reading. The file must have that format, qcow2 or raw; empty means
+	// either. Errors: ErrInvalid if it is not a usable disk, or is no longer there, ErrFull without room.
+	OpenUpload(ctx context.Context, id, format string) (backup.Source, error)
 	// DropUpload removes such a file; an absent file counts as removed.
 	DropUpload(ctx context.Context, id string) error
 }

@@ -25,6 +25,15 @@ func (s *Server) handleVolumes(h effects.Handlers) {
 	) (seedbed.VolumeInfo, error) {
 		return s.copyVolume(ctx, c.Job, a, to.Progress)
 	})
+	effects.FillVolume.Handle(h, func(
+		ctx context.Context, c seedbed.Call, a effects.UploadedVolume, to effects.Listener,
+	) (info seedbed.VolumeInfo, err error) {
+		pool, err := s.owned(a.Pool, a.Instance)
+		if err != nil {
+			return info, err
+		}
+		return FillUploaded(ctx, c.Job, pool, a, to.Progress)
+	})
 	effects.RemoveVolume.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.VolumeRef) error {
 		pool, err := s.owned(a.Pool, a.Instance)
 		if err != nil {

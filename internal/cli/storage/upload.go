@@ -52,6 +52,43 @@ seedbed ova upload.`,
 	return c
 }
 
+func volumeUpload(a *cli.App) *cobra.Command {
+	var (
+		r wire.VolumeUpload
+		w cli.WaitFlags
+	)
+	c := &cobra.Command{
+		Use:   "upload NAME FILE",
+		Short: "Upload a disk image from this machine and make a volume of it",
+		Long: `Upload a disk image (qcow2 or raw) from this machine and make a volume of it, which no
+instance has. The server checks its digest during the upload; an incomplete upload
+leaves nothing behind. The volume has the size of the disk, or --size if that is larger.
+A raw disk without boot signature and partition table needs --file-format raw.`,
+		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
+			f, size, err := openUpload(args[1])
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			r.Name, r.SHA256 = args[0], strings.ToLower(r.SHA256)
+			bar := newUploadBar(a, f, size)
+			receipt, err := api.UploadVolume(ctx, r, bar, size)
+			bar.end()
+			return a.Finish(ctx, api, &w, receipt, err)
+		}),
+		ValidArgsFunction: a.Completion(cli.NoNames, cli.Files),
+	}
+	a.Fill(c, &r,
+		cli.Flag{Field: "pool", Usage: "`POOL` that is to have it (default: the first)"},
+		cli.Flag{Field: "size", Usage: "`SIZE` of the volume, such as 10GiB (default: that of the disk)", Parse: size},
+		cli.Flag{Field: "sha256", Usage: "expected SHA-256 `DIGEST` of the file, in hexadecimal"},
+		cli.Flag{Field: "format", Name: "file-format", Usage: "expected `FORMAT` of the file: qcow2 or raw (default: either)"},
+		cli.Flag{Field: "node", Usage: "`NODE` that receives the file (default: the control host, or the first node that has the pool)"},
+	)
+	w.AddJob(a, c)
+	return c
+}
+
 // imageFlags are the flags of commands that make an image. node describes the flag of its node.
 func imageFlags(node string) []cli.Flag {
 	return []cli.Flag{

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"seedbed"
+	"seedbed/provision/backup"
 	"seedbed/provision/image"
 	"seedbed/provision/pooltag"
 )
@@ -34,7 +35,12 @@ func (p *Pool) ReceiveUpload(ctx context.Context, spec seedbed.UploadSpec, body 
 		case spec.SHA256 != "" && spec.SHA256 != up.SHA256:
 			return seedbed.Errorf(seedbed.ErrInvalid, "the uploaded file has the SHA-256 digest %s: expected %s", up.SHA256, spec.SHA256)
 		}
-		if !bootable(data) {
+		if spec.Disk {
+			if _, err := image.SniffDisk(data[:min(up.Size, image.HeadSize)], up.Size, spec.Format); err != nil {
+				return fmt.Errorf("the uploaded file %w", err)
+			}
+			up.Disk = up.Size
+		} else if !bootable(data) {
 			a, err := image.ReadOVA(ctx, bytes.NewReader(data), up.Size)
 			if err != nil {
 				return fmt.Errorf("the uploaded file %w", err)
@@ -96,3 +102,18 @@ func (p *Pool) fromUpload(ctx context.Context, spec seedbed.ImageSpec, t *poolta
 }
 
 func bootable(data []byte) bool { return len(data) >= 512 && data[510] == 0x55 && data[511] == 0xaa }
+
+// OpenUpload implements worker.Spooler.
+func (p *Pool) OpenUpload(ctx context.Context, id, format string) (backup.Source, error) {
+	return effect(ctx, p, "OpenUpload", func() (backup.Source, error) {
+		data, ok := p.uploads[id]
+		if !ok {
+			return nil, seedbed.Errorf(seedbed.ErrInvalid, "upload %s is not there any more", id)
+		}
+		size := seedbed.Bytes(len(data))
+		if _, err := image.SniffDisk(data[:min(size, image.HeadSize)], size, format); err != nil {
+			return nil, fmt.Errorf("the uploaded file %w", err)
+		}
+		return &archived{content: string(data), size: size}, nil
+	})
+}

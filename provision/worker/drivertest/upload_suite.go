@@ -11,12 +11,14 @@ import (
 
 	"seedbed"
 	"seedbed/internal/ovatest"
+	"seedbed/provision/effects"
 	"seedbed/provision/worker"
 )
 
 // uploadCases are the cases of TestPool that upload files.
 var uploadCases = []poolCase{
 	{"upload", testUpload},
+	{"upload of a volume", testUploadVolume},
 	{"upload of an OVA", testUploadOVA},
 	{"upload refused", testUploadRefused},
 }
@@ -62,6 +64,82 @@ func testUpload(t *testing.T, _ PoolDriver, p worker.Pool) {
 	}
 	images(t, p, want)
 	ok(t, "drop again", p.DropUpload(ctx, up.ID))
+}
+
+// testUploadVolume makes a volume of an uploaded disk.
+func testUploadVolume(t *testing.T, d PoolDriver, p worker.Pool) {
+	ctx, job := t.Context(), seedbed.NewJobID()
+	disk, _ := bootableDisk(t)
+	refusesDisks(t, p, disk)
+	up, err := p.ReceiveUpload(ctx, seedbed.UploadSpec{Pool: "p", ID: anUpload, Disk: true}, bytes.NewReader(disk))
+	ok(t, "upload", err)
+	if up.Disk != BootableSize {
+		t.Errorf("its disk has %s", up.Disk)
+	}
+	spec := clone(BootableSize + 8*seedbed.MiB)
+	spec.Image = ""
+	order := effects.UploadedVolume{VolumeSpec: spec, Upload: up.ID, Format: "qcow2"}
+	_, err = worker.FillUploaded(ctx, job, p, order, nil)
+	is(t, "another format", err, seedbed.ErrInvalid)
+	order.Format, order.Size = "", BootableSize/2
+	_, err = worker.FillUploaded(ctx, job, p, order, nil)
+	is(t, "a smaller volume", err, seedbed.ErrInvalid)
+	volumes(t, p)
+	order.Format, order.Size = "raw", spec.Size
+	last := 0
+	got, err := worker.FillUploaded(ctx, job, p, order, func(p seedbed.Progress) { last = p.Percent() })
+	ok(t, "make the volume", err)
+	if last != 100 || got.Size != spec.Size || got.Instance != spec.Instance || got.Disk.Backing != "" {
+		t.Errorf("made %+v at %d%%", got, last)
+	}
+	ok(t, "drop", p.DropUpload(ctx, up.ID))
+	same, err := worker.FillUploaded(ctx, job, p, order, nil)
+	if err != nil || same != got {
+		t.Errorf("make it again: %+v, %v", same, err)
+	}
+	readsTexts(t, d, p, spec, map[int64]string{1 << 20: "seedbed ", int64(BootableSize): "\x00\x00"})
+	other := order
+	other.VolumeSpec = clone(spec.Size)
+	other.Image = ""
+	_, err = worker.FillUploaded(ctx, job, p, other, nil)
+	is(t, "of what was dropped", err, seedbed.ErrInvalid)
+	volumes(t, p, got)
+	ok(t, "remove", p.RemoveVolume(ctx, spec.Name, spec.Instance))
+}
+
+// refusesDisks uploads files that cannot be volumes, and one that can only be if its format is given.
+func refusesDisks(t *testing.T, p worker.Pool, disk []byte) {
+	t.Helper()
+	ctx := t.Context()
+	overlay := make([]byte, 512) // it has a backing file
+	copy(overlay, "QFI\xfb\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x01\x00")
+	plain := bytes.Repeat([]byte{0, 1, 2, 3}, 1024)
+	for _, c := range []struct {
+		what, format string
+		data         []byte
+	}{
+		{"an OVA", "", ovatest.Tar(ovatest.File{Name: "a.vmdk", Content: disk[:4096]})},
+		{"a file that refers to another", "", overlay},
+		{"the same as qcow2", "qcow2", overlay},
+		{"the same as raw", "raw", overlay},
+		{"another format", "qcow2", disk},
+		{"a program", "raw", append([]byte("\x7fELF"), plain...)},
+		{"a disk without a signature", "", plain},
+	} {
+		_, err := p.ReceiveUpload(ctx, seedbed.UploadSpec{Pool: "p", ID: anUpload, Disk: true, Format: c.format}, bytes.NewReader(c.data))
+		is(t, c.what, err, seedbed.ErrInvalid)
+	}
+	up, err := p.ReceiveUpload(ctx, seedbed.UploadSpec{Pool: "p", ID: anUpload, Disk: true, Format: "raw"}, bytes.NewReader(plain))
+	ok(t, "a raw disk without a signature", err)
+	src, err := p.OpenUpload(ctx, up.ID, "raw")
+	ok(t, "open it", err)
+	got := make([]byte, len(plain))
+	ok(t, "read it", src.Read(ctx, got, 0))
+	ok(t, "close it", src.Close())
+	if !bytes.Equal(got, plain) || src.Size() != up.Size {
+		t.Errorf("its disk has %s and begins with %x", src.Size(), got[:8])
+	}
+	ok(t, "drop it", p.DropUpload(ctx, up.ID))
 }
 
 func testUploadOVA(t *testing.T, _ PoolDriver, p worker.Pool) {

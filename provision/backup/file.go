@@ -1,0 +1,64 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"seedbed"
+)
+
+// File is a raw disk in a sparse file.
+type File struct {
+	*os.File
+	size    int64
+	written []Extent
+}
+
+// NewFile returns the disk of that size in a file, which it looks at for the parts that are not holes. Closing the disk closes the file.
+func NewFile(f *os.File, size seedbed.Bytes) (*File, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	r := &File{File: f, size: int64(size)}
+	for end, file := int64(0), min(st.Size(), r.size); end < file; {
+		start, err := f.Seek(end, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			break
+		}
+		if err == nil {
+			end, err = f.Seek(start, unix.SEEK_HOLE)
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.written = append(r.written, Extent{Offset: start, Length: end - start})
+	}
+	return r, nil
+}
+
+// Size implements Source.
+func (r *File) Size() seedbed.Bytes { return seedbed.Bytes(r.size) }
+
+// Written implements Source.
+func (r *File) Written() ([]Extent, bool) { return r.written, true }
+
+// Changed implements Source.
+func (r *File) Changed() ([]Extent, bool) { return nil, false }
+
+// Read implements Source. What is beyond the end of the file is zeros.
+func (r *File) Read(ctx context.Context, b []byte, offset int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	n, err := r.ReadAt(b, offset)
+	clear(b[n:])
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}

@@ -29,10 +29,10 @@ func On(node string, err error) error {
 		e.what.Node = node
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
-			On(node, one)
+			_ = On(node, one) // which is one
 		}
 	case interface{ Unwrap() error }:
-		On(node, e.Unwrap())
+		_ = On(node, e.Unwrap()) // which is what e has
 	}
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
 
 	"seedbed"
 	"seedbed/api/server"
@@ -138,40 +137,15 @@ func (r *router) uploadImage(ctx context.Context, c *fiber.Ctx, o seedbed.JobOpt
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	spec := seedbed.ImportSpec{
-		SHA256: strings.ToLower(c.Query("sha256")), Format: c.Query("format"), Firmware: seedbed.Firmware(c.Query("firmware")),
-	}
-	if spec.SHA256, err = server.WantedDigest(c, spec.SHA256); err != nil {
-		return seedbed.Receipt{}, err
-	}
-	pool := cmp.Or(c.Query("pool"), r.DefaultPool)
-	if err := seedbed.CheckName("pool", pool); err != nil {
-		return seedbed.Receipt{}, err
-	}
-	node, err := server.NodeQuery(c)
-	if err == nil {
-		err = server.ChoosesNode(c, node)
-	}
+	spec := seedbed.ImportSpec{Format: c.Query("format"), Firmware: seedbed.Firmware(c.Query("firmware"))}
+	file, err := r.uploadSpec(c)
 	if err != nil {
 		return seedbed.Receipt{}, err
 	}
-	server.NoteUpload(c,
-		map[string]any{"name": n, "pool": pool, "node": node, "sha256": spec.SHA256, "format": spec.Format, "firmware": spec.Firmware})
-	body, err := r.Incoming(ctx, c, server.MaxFrame)
-	if body != nil {
-		defer body.Close()
-	}
-	if err == nil {
-		err = r.free(ctx, n)
-	}
-	var up seedbed.Upload
-	if err == nil {
-		up, err = r.TakeIn(ctx, c, body, seedbed.UploadSpec{Pool: pool, Node: node, SHA256: spec.SHA256})
-	}
+	server.NoteUpload(c, map[string]any{"name": n, "pool": file.Pool, "node": file.Node, "sha256": file.SHA256, "format": spec.Format,
+		"firmware": spec.Firmware})
+	up, err := r.received(ctx, c, file, func() error { return r.free(ctx, n) })
 	if err != nil {
-		if body != nil {
-			body.Linger(server.UploadLinger)
-		}
 		return seedbed.Receipt{}, err
 	}
 	spec.Upload, spec.SHA256, spec.Node = up.ID, up.SHA256, up.Node

@@ -119,8 +119,11 @@ func (r *router) uploadVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOp
 		return receipt, err
 	}
 	add := &req.Volume.Add
-	spec := seedbed.UploadSpec{Pool: strings.Clone(cmp.Or(c.Query("pool"), r.DefaultPool)), Disk: true,
-		Format: strings.Clone(c.Query("format"))}
+	spec, err := r.uploadSpec(c)
+	if err != nil {
+		return receipt, err
+	}
+	spec.Disk, spec.Format = true, strings.Clone(c.Query("format"))
 	if size := c.Query("size"); size != "" {
 		if add.Size, err = seedbed.ParseBytes(strings.Clone(size)); err != nil {
 			return receipt, err
@@ -129,35 +132,10 @@ func (r *router) uploadVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOp
 	if f := spec.Format; f != "" && f != "raw" && f != "qcow2" {
 		return receipt, server.Invalid("format %q: expected qcow2 or raw, or none for either", seedbed.Clip(f))
 	}
-	if err := seedbed.CheckName("pool", spec.Pool); err != nil {
-		return receipt, err
-	}
-	if spec.SHA256, err = server.WantedDigest(c, strings.ToLower(c.Query("sha256"))); err != nil {
-		return receipt, err
-	}
-	if spec.Node, err = server.NodeQuery(c); err == nil {
-		err = server.ChoosesNode(c, spec.Node)
-	}
-	if err != nil {
-		return receipt, err
-	}
 	server.NoteUpload(c, map[string]any{"name": req.Name, "pool": spec.Pool, "node": spec.Node, "sha256": spec.SHA256, "format": spec.Format,
 		"size": add.Size})
-	body, err := r.Incoming(ctx, c, server.MaxFrame)
-	if body != nil {
-		defer body.Close()
-	}
-	if err == nil {
-		err = r.freeVolume(ctx, req.Project, req.Name)
-	}
-	var up seedbed.Upload
-	if err == nil {
-		up, err = r.TakeIn(ctx, c, body, spec)
-	}
+	up, err := r.received(ctx, c, spec, func() error { return r.freeVolume(ctx, req.Project, req.Name) })
 	if err != nil {
-		if body != nil {
-			body.Linger(server.UploadLinger)
-		}
 		return receipt, err
 	}
 	add.Upload = &seedbed.VolumeUpload{ID: up.ID, Format: spec.Format}
@@ -170,6 +148,39 @@ func (r *router) uploadVolume(ctx context.Context, c *fiber.Ctx, o seedbed.JobOp
 		return receipt, r.Unneeded(ctx, up, err)
 	}
 	return receipt, nil
+}
+
+// uploadSpec returns what the query and the header of an upload say of the pool, the node and the digest of the file.
+func (r *router) uploadSpec(c *fiber.Ctx) (spec seedbed.UploadSpec, err error) {
+	if spec.SHA256, err = server.WantedDigest(c, strings.ToLower(c.Query("sha256"))); err != nil {
+		return spec, err
+	}
+	spec.Pool = strings.Clone(cmp.Or(c.Query("pool"), r.DefaultPool))
+	if err := seedbed.CheckName("pool", spec.Pool); err != nil {
+		return spec, err
+	}
+	if spec.Node, err = server.NodeQuery(c); err == nil {
+		err = server.ChoosesNode(c, spec.Node)
+	}
+	return spec, err
+}
+
+// received passes the file of a request to a worker, unless free returns why it is not wanted, which is asked before the file is sent.
+func (r *router) received(ctx context.Context, c *fiber.Ctx, spec seedbed.UploadSpec, free func() error) (up seedbed.Upload, err error) {
+	body, err := r.Incoming(ctx, c, server.MaxFrame)
+	if body != nil {
+		defer body.Close()
+	}
+	if err == nil {
+		err = free()
+	}
+	if err == nil {
+		up, err = r.TakeIn(ctx, c, body, spec)
+	}
+	if err != nil && body != nil {
+		body.Linger(server.UploadLinger)
+	}
+	return up, err
 }
 
 // freeVolume refuses a volume whose name is taken, before the file is sent.

@@ -52,61 +52,64 @@ func cloneParams(req seedbed.Request) (c seedbed.CloneRequest, err error) {
 	return c, nil
 }
 
-// changeJob accepts a request to resize, change, rename or clone an instance.
-func (in *Intake) changeJob(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (none seedbed.Receipt, err error) {
-	name := seedbed.Named(req.Project, req.Name)
+// change is how a request to change an instance is accepted and planned.
+type change struct {
+	accept func(ctx context.Context, delivery *seedbed.Delivery) (seedbed.Receipt, error)
+	plan   func(ctx context.Context) (seedbed.Plan, error)
+}
+
+// changeOf returns the change that a request asks for: it resizes, changes, renames or clones an instance.
+func (in *Intake) changeOf(req seedbed.Request) (change, error) {
+	name, o := seedbed.Named(req.Project, req.Name), req.JobOptions
 	switch req.Action {
 	case seedbed.DoResize:
 		p, err := paramsOf[seedbed.ResizeRequest](req)
-		if err != nil {
-			return none, err
-		}
-		return in.resize(ctx, name, p, req.JobOptions, delivery)
+		return change{
+			func(ctx context.Context, d *seedbed.Delivery) (seedbed.Receipt, error) {
+				return in.resize(ctx, name, p, o, d)
+			},
+			func(ctx context.Context) (seedbed.Plan, error) { return in.PlanResize(ctx, name, p) },
+		}, err
 	case seedbed.DoSet:
 		p, err := paramsOf[seedbed.HardwareChange](req)
-		if err != nil {
-			return none, err
-		}
-		return in.set(ctx, name, p, req.JobOptions, delivery)
+		return change{
+			func(ctx context.Context, d *seedbed.Delivery) (seedbed.Receipt, error) {
+				return in.set(ctx, name, p, o, d)
+			},
+			func(ctx context.Context) (seedbed.Plan, error) { return in.PlanSet(ctx, name, p) },
+		}, err
 	case seedbed.DoRename:
 		p, err := paramsOf[renameParams](req)
-		if err != nil {
-			return none, err
-		}
-		return in.rename(ctx, name, p.Name, req.JobOptions, delivery)
+		return change{
+			func(ctx context.Context, d *seedbed.Delivery) (seedbed.Receipt, error) {
+				return in.rename(ctx, name, p.Name, o, d)
+			},
+			func(ctx context.Context) (seedbed.Plan, error) { return in.PlanRename(ctx, name, p.Name) },
+		}, err
 	}
 	p, err := cloneParams(req)
+	return change{
+		func(ctx context.Context, d *seedbed.Delivery) (seedbed.Receipt, error) {
+			return in.clone(ctx, name, p, o, d)
+		},
+		func(ctx context.Context) (seedbed.Plan, error) { return in.PlanClone(ctx, name, p) },
+	}, err
+}
+
+// changeJob accepts a request to resize, change, rename or clone an instance.
+func (in *Intake) changeJob(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
+	c, err := in.changeOf(req)
 	if err != nil {
-		return none, err
+		return seedbed.Receipt{}, err
 	}
-	return in.clone(ctx, name, p, req.JobOptions, delivery)
+	return c.accept(ctx, delivery)
 }
 
 // planChange returns the plan of a request that changeJob accepts. It writes nothing.
 func (in *Intake) planChange(ctx context.Context, req seedbed.Request) (seedbed.Plan, error) {
-	name := seedbed.Named(req.Project, req.Name)
-	var err error
-	switch req.Action {
-	case seedbed.DoResize:
-		var p seedbed.ResizeRequest
-		if p, err = paramsOf[seedbed.ResizeRequest](req); err == nil {
-			return in.PlanResize(ctx, name, p)
-		}
-	case seedbed.DoSet:
-		var p seedbed.HardwareChange
-		if p, err = paramsOf[seedbed.HardwareChange](req); err == nil {
-			return in.PlanSet(ctx, name, p)
-		}
-	case seedbed.DoRename:
-		var p renameParams
-		if p, err = paramsOf[renameParams](req); err == nil {
-			return in.PlanRename(ctx, name, p.Name)
-		}
-	default:
-		var p seedbed.CloneRequest
-		if p, err = cloneParams(req); err == nil {
-			return in.PlanClone(ctx, name, p)
-		}
+	c, err := in.changeOf(req)
+	if err == nil {
+		return c.plan(ctx)
 	}
 	plan := seedbed.Plan{Project: req.Project, Name: req.Name, Volumes: []seedbed.Volume{}, NICs: []seedbed.NIC{}, Problems: []string{},
 		Stages: in.stages(&seedbed.Job{Kind: seedbed.ChangeActions()[req.Action]})}

@@ -18,27 +18,36 @@ type File struct {
 	written []Extent
 }
 
-// NewFile returns the disk of that size in a file, which it looks at for the parts that are not holes. Closing the disk closes the file.
+// NewFile returns the disk of that size in a file, which it looks at for the parts that are not holes. Closing the disk closes the
+// file, and so does an error.
 func NewFile(f *os.File, size seedbed.Bytes) (*File, error) {
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
 	r := &File{File: f, size: int64(size)}
+	if err := r.look(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return r, nil
+}
+
+// look finds the parts of the file that are not holes.
+func (r *File) look() error {
+	st, err := r.Stat()
+	if err != nil {
+		return err
+	}
 	for end, file := int64(0), min(st.Size(), r.size); end < file; {
-		start, err := f.Seek(end, unix.SEEK_DATA)
+		start, err := r.Seek(end, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
 			break
 		}
 		if err == nil {
-			end, err = f.Seek(start, unix.SEEK_HOLE)
+			end, err = r.Seek(start, unix.SEEK_HOLE)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		r.written = append(r.written, Extent{Offset: start, Length: end - start})
 	}
-	return r, nil
+	return nil
 }
 
 // Size implements Source.

@@ -4,7 +4,6 @@ package ceph
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -46,7 +45,7 @@ func (p *Pool) OpenUpload(ctx context.Context, id, format string) (backup.Source
 	}
 	src, err := backup.NewFile(f, size)
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, err
 	}
 	return src, nil
 }

@@ -74,7 +74,7 @@ func (p *Pool) openRaw(what string, size seedbed.Bytes, copy func(path string) e
 	}
 	src, err := backup.NewFile(f, size)
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, err
 	}
 	return src, nil
 }

@@ -2,7 +2,6 @@ package dir
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -39,7 +38,7 @@ func (p *Pool) OpenUpload(ctx context.Context, id, format string) (backup.Source
 	}
 	src, err := backup.NewFile(f, size)
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, err
 	}
 	return src, nil
 }

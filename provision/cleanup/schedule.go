@@ -115,7 +115,8 @@ func (s *Scheduler) Pass(ctx context.Context, done, now time.Time) error {
 			continue
 		}
 		run, again := s.ask(onSchedule(ctx, of), of, instances, slot)
-		s.waiting[keyOf(of)] = waiting{run, again, earlier(schedule.Next(slot), slot.Add(longestWait))}
+		s.waiting[keyOf(of)] = waiting{run, again,
+			slices.MinFunc([]time.Time{schedule.Next(slot), slot.Add(longestWait)}, time.Time.Compare)}
 		if err := s.note(ctx, of, run); err != nil {
 			return err
 		}

@@ -58,10 +58,3 @@ func (s *Scheduler) again(ctx context.Context, of seedbed.Schedule, now time.Tim
 }
 
 func keyOf(of seedbed.Schedule) string { return string(of.Kind) + " " + of.Name }
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}

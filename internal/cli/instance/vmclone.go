@@ -38,8 +38,7 @@ directory pool it must be stopped. Volumes that are attached to it are left out.
 		cli.Flag{Field: "snapshot", Usage: "`SNAPSHOT` of VM whose content the disks have (default: what they have now)"},
 		cli.Flag{Field: "networks", Name: "network", Usage: "network for one of VM, as `OLD=NEW` (repeatable)",
 			ParseAll: cli.Mapping("network")},
-		cli.Flag{Field: "freeze", Usage: "whether the agent of a running guest freezes its file systems for the snapshots: `WHEN` is auto " +
-			"(if it answers), always (or fail) or never"},
+		freezeFlag(),
 		cli.Flag{Field: "generalise", Usage: "remove from the first disk what tells machines apart"},
 		cli.Flag{Field: "off", Usage: "leave the instance off"},
 		cli.Flag{Field: "node", Usage: "`NODE` that is to have it (default: chosen by the placement)"},

@@ -104,7 +104,8 @@ func withVariablesOf(doc, name string) (amended string, changed bool, err error)
 	return strings.ReplaceAll(doc, ">"+from+"<", ">"+to+"<"), true, nil
 }
 
-// insertLive changes the image in the CD-ROM drive of a running domain, if it has the drive. A drive cannot be added while a domain runs.
+// insertLive changes the image in the CD-ROM drive of a running domain, if it has the drive and libvirt can open it: otherwise the domain
+// gets the image at its next start. A drive cannot be added while a domain runs.
 func insertLive(dom *lv.Domain, want seedbed.CDROMDrive, force bool) error {
 	now, err := liveDomain(dom)
 	if err != nil || now.Devices == nil {
@@ -127,6 +128,11 @@ func insertLive(dom *lv.Domain, want seedbed.CDROMDrive, force bool) error {
 		flags |= lv.DOMAIN_DEVICE_MODIFY_FORCE
 	}
 	err = dom.UpdateDeviceFlags(doc, flags)
+	if err != nil && strings.Contains(err.Error(), "is not open") {
+		// The guest has reset the drive since libvirt opened it, as its firmware does while it starts. QEMU has closed it without a word to
+		// libvirt, which will not open it again before the next start.
+		return nil
+	}
 	if err != nil && !force && strings.Contains(err.Error(), "tray") {
 		return seedbed.Errorf(seedbed.ErrInUse, "the guest has locked the CD-ROM drive, as while it has mounted the image: unmount it there "+
 			"first, or force the drive open (%v)", err)

@@ -151,6 +151,43 @@ func TestVolumeIsAttachedWhileTheGuestRuns(t *testing.T) {
 	}
 }
 
+// TestDiscOfAStartingGuest: the firmware of a guest that starts resets its drives, and QEMU then closes a tray that libvirt has opened. The
+// guest gets the image at once or at its next start, and the driver says which.
+func TestDiscOfAStartingGuest(t *testing.T) {
+	base := connect(t, system)
+	withBridge(t)
+	d := open(t, system)
+	spec := newSpec(t, base, seedbed.Disk{Type: "file", Format: "qcow2", Source: blank(t)})
+	must := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	must("define", d.DefineDomain(t.Context(), spec))
+	defer remove(t, d, spec.ID)
+	dom := lookup(t, base, spec.ID)
+	defer dom.Free()
+	has := func(image seedbed.Disk) bool {
+		doc, err := dom.GetXMLDesc(0)
+		must("read", err)
+		return strings.Contains(doc, "<source file='"+image.Source+"'")
+	}
+	for range 5 {
+		image := seedbed.Disk{Type: "file", Format: "qcow2", Source: blank(t)}
+		pending, err := d.ChangeDomain(t.Context(), seedbed.DomainChange{ID: spec.ID, Drive: &seedbed.CDROMDrive{Disk: &image}})
+		must("change", err)
+		if runs, err := dom.IsActive(); err != nil || runs && has(image) == slices.Equal(pending, []string{"cdrom"}) {
+			t.Errorf("pending %q, and the guest has the image: %v; %v", pending, has(image), err)
+		}
+		must("destroy", d.DestroyDomain(t.Context(), spec.ID))
+		must("start", d.StartDomain(t.Context(), spec.ID))
+		if !has(image) {
+			t.Error("a guest that started after the change has not the image")
+		}
+	}
+}
+
 // asQ35 gives a domain that is off the machine type q35, as one that was adopted may have.
 func asQ35(base *lv.Connect, dom *lv.Domain) error {
 	doc, err := dom.GetXMLDesc(lv.DOMAIN_XML_INACTIVE)
@@ -303,6 +340,11 @@ func TestDiscIsChangedWhileTheGuestRuns(t *testing.T) {
 			cdrom, disk, yes := seedbed.BootCDROM, seedbed.BootDisk, true
 			change(seedbed.DomainChange{BootFrom: &cdrom})
 			must("start with the drive", d.StartDomain(t.Context(), spec.ID))
+			until(t, "the firmware has found the drives", func() bool {
+				stats, err := dom.BlockStats("")
+				must("read statistics", err)
+				return stats.RdReq > 0
+			})
 			if !in(first, 0) {
 				t.Error("the guest has no drive with the image")
 			}

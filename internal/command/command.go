@@ -25,8 +25,9 @@ import (
 // OutputLimit is how many bytes are kept of the end of each output stream.
 const OutputLimit = 64 * seedbed.KiB
 
-// killGrace is how long to wait for the output of a process that was killed or has ended.
-const killGrace = 2 * time.Second
+// killGrace is how long to wait for the output of a process that was killed or has ended. On a host with much to do, the processes that a
+// daemon leaves behind while it starts take seconds to end.
+const killGrace = 10 * time.Second
 
 // opened is the path of the only descriptor that a program inherits.
 const opened = "/proc/self/fd/3"

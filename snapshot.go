@@ -20,6 +20,12 @@ type SnapshotSpec struct {
 	Consistency Consistency `json:"consistency,omitempty"`
 }
 
+// DiskSnapshot names a snapshot inside the file of a disk.
+type DiskSnapshot struct {
+	Disk Disk
+	Name string
+}
+
 // MaxSnapshots is how many snapshots a volume may have. Each takes room in the pool's record of the
 // volume.
 const MaxSnapshots = 200

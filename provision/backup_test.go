@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -119,9 +120,7 @@ func TestSnapshotsOfRemovedTarget(t *testing.T) {
 	keep := []string{"backup-nas-1", seedbed.AttachedBackupSnapshot("nas-2", id, 1)}
 	for _, name := range append(slices.Clone(keep), seedbed.AttachedBackupSnapshot("gone", id, 1), seedbed.BackupSnapshot("nas", id)) {
 		for volume, owner := range map[string]seedbed.InstanceID{v.Volume: v.Owner, inst.Volumes[0].Name: inst.ID} {
-			_, err = l.pool.CreateSnapshot(t.Context(), seedbed.NewJobID(), seedbed.SnapshotSpec{
-				Pool: v.Pool, Volume: volume, Instance: owner, Name: name})
-			l.ok(err)
+			l.takeInside(seedbed.SnapshotSpec{Pool: v.Pool, Volume: volume, Instance: owner, Name: name})
 		}
 	}
 	l.runUntil(l.ask(seedbed.DoBackup, map[string]any{"target": "nas", "exclude": []any{"scratch"}}), seedbed.JobSucceeded)
@@ -132,7 +131,87 @@ func TestSnapshotsOfRemovedTarget(t *testing.T) {
 	}
 }
 
+// withMixed attaches to web1 a volume in its own pool, and one in a pool whose volumes are no files.
+func (l *lab) withMixed() (inst seedbed.Instance, volumes []seedbed.ProjectVolume) {
+	l.t.Helper()
+	l.host.other.SetBlock()
+	inst = l.made()
+	for _, pool := range []string{"default", second} {
+		name := "in-" + pool
+		l.runUntil(l.onVolume(seedbed.DoVolumeAdd, name, seedbed.VolumeOrder{Add: seedbed.VolumeRequest{Pool: pool, Size: 8 * seedbed.MiB}}),
+			seedbed.JobSucceeded)
+		l.runUntil(l.attach(name, "web1"), seedbed.JobSucceeded)
+		v, err := l.db.ProjectVolume(l.t.Context(), seedbed.DefaultProject, name)
+		l.ok(err)
+		volumes = append(volumes, v)
+	}
+	return l.byName("web1"), volumes
+}
+
+// noSnapshots checks that no snapshot of volumes is left, but for those that the next backup is read against.
+func (l *lab) noSnapshots(volumes []seedbed.ProjectVolume, kept int) {
+	l.t.Helper()
+	for _, v := range volumes {
+		want := 0
+		if v.Pool == second {
+			want = kept
+		}
+		all, err := l.host.in(v.Pool).Snapshots(l.t.Context(), v.Volume, v.Owner)
+		if err != nil || len(all) != want {
+			l.t.Errorf("snapshots of %s: %+v, %v", v.Name, all, err)
+		}
+	}
+}
+
+// TestRunningBackedUp backs up a guest that runs and writes on. The backup has all disks, in files and elsewhere, as they were when their
+// snapshots were taken, all in files at one moment.
+func TestRunningBackedUp(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted).withTarget(t.TempDir())
+	inst, volumes := l.withMixed()
+	write := func(what string) {
+		l.pool.Write(inst.Volumes[0].Name, what)
+		for _, v := range volumes {
+			l.host.in(v.Pool).Write(v.Volume, what)
+		}
+	}
+	write("before")
+	taken := 0
+	l.hv.Fail(func(_ context.Context, name string, at drivertest.Point) error {
+		if name == "SnapshotDisks" && at == drivertest.After {
+			taken++
+			l.pool.Write(inst.Volumes[0].Name, "since")
+			for _, v := range volumes {
+				if v.Pool != second {
+					l.pool.Write(v.Volume, "since")
+				}
+			}
+		}
+		return nil
+	})
+	l.runUntil(l.backUp(), seedbed.JobSucceeded)
+	l.hv.Fail(nil)
+	if taken != 1 {
+		t.Errorf("the guest has taken snapshots %d times", taken)
+	}
+	l.hasBackups(inst, 1)
+	l.noSnapshots(volumes, 1)
+	l.runUntil(l.restoreAs("web2", l.backups()[0]), seedbed.JobSucceeded)
+	for _, d := range l.byName("web2").Volumes {
+		if got := l.host.in(d.Pool).Read(d.Name); got != "before" {
+			t.Errorf("disk %d of the restored instance has %q", d.Index, got)
+		}
+	}
+}
+
 var backupCases = []jobCase{
+	{"backup mixed", seedbed.Job{Kind: seedbed.JobBackup}, func(l *lab) caseJob {
+		l.withTarget(l.t.TempDir())
+		inst, volumes := l.withMixed()
+		guest := l.withGuestAgent(inst)
+		return caseJob{l.backUp(), func() { l.hasBackups(inst, 1); l.noSnapshots(volumes, 1); l.thawed(guest) },
+			func() { l.hasBackups(inst, 0); l.noSnapshots(volumes, 0); l.thawed(guest) }}
+	}},
 	{"backup attached", seedbed.Job{Kind: seedbed.JobBackup}, func(l *lab) caseJob {
 		l.withTarget(l.t.TempDir())
 		inst := l.made()

@@ -62,6 +62,7 @@ func newNodes(first *host, shared bool, names ...string) *nodes {
 			if shared {
 				h.pool = first.pool
 			}
+			h.hv.Files(h.pool)
 			h.scripts.Pool = h.pool
 			f.hosts[name] = h
 		}

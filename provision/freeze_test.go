@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -14,6 +13,16 @@ func (l *lab) withGuestAgent(inst seedbed.Instance) *drivertest.GuestAgent {
 	g := drivertest.NewGuestAgent()
 	l.hv.SetAgent(inst.ID, g.Answer)
 	return g
+}
+
+// takeInside has the guest of web1 take a snapshot of a volume that it has open, for no job.
+func (l *lab) takeInside(spec seedbed.SnapshotSpec) {
+	l.t.Helper()
+	job := seedbed.NewJobID()
+	disk, _, err := l.pool.BeginSnapshot(l.t.Context(), job, spec)
+	l.ok(err)
+	l.ok(l.hv.SnapshotDisks(l.t.Context(), l.byName("web1").ID, []seedbed.DiskSnapshot{{Disk: disk, Name: spec.Name}}))
+	l.ok(l.pool.EndSnapshot(l.t.Context(), job, spec))
 }
 
 // thawed checks that a guest is not frozen.
@@ -64,14 +73,10 @@ func TestFrozenSnapshot(t *testing.T) {
 	expect("left", seedbed.FreezeAlways, seedbed.JobSucceeded, seedbed.ConsistencyFrozen)
 
 	// A snapshot that cannot be taken leaves no frozen guest, and one of a guest that does not stay frozen is none.
-	l.pool.Fail(func(_ context.Context, name string, at drivertest.Point) error {
-		if name == "CreateSnapshot" && at == drivertest.Before {
-			return seedbed.Errorf(seedbed.ErrForbidden, "it is refused")
-		}
-		return nil
-	})
+	l.failEffect("SnapshotDisks", drivertest.After, seedbed.Errorf(seedbed.ErrForbidden, "it is refused"))
 	expect("failed", "", seedbed.JobRolledBack, "")
 	l.pool.Fail(nil)
+	l.hv.Fail(nil)
 	if now, _ := g.Frozen(); now {
 		t.Error("the guest is frozen after a snapshot that failed")
 	}

@@ -71,9 +71,6 @@ func (h *host) handlers() effects.Handlers {
 	) (seedbed.SnapshotInfo, error) {
 		return h.CreateSnapshot(ctx, c, a)
 	})
-	effects.RemoveSnapshot.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.SnapshotRef) error {
-		return h.RemoveSnapshot(ctx, c, a.SnapshotSpec, a.Of)
-	})
 	effects.RestoreSnapshot.Handle(t, func(ctx context.Context, c seedbed.Call, a seedbed.SnapshotSpec) error {
 		return h.RestoreSnapshot(ctx, c, a)
 	})
@@ -200,7 +197,9 @@ func (h *host) handleBackups(t effects.Handlers) {
 	backups := effects.Handlers{}
 	worker.HandleFreezes(t, h.hv, h.closed, slog.New(slog.DiscardHandler))
 	worker.HandleBackups(backups, worker.Backups{Dirs: []string{os.TempDir()}}, slog.New(slog.DiscardHandler),
-		func(string, seedbed.InstanceID) (worker.Archiver, error) { return h.pool, nil })
+		func(name string, _ seedbed.InstanceID) (worker.Archiver, error) { return h.in(name), nil })
+	worker.HandleOpenSnapshots(backups, h.hv, slog.New(slog.DiscardHandler),
+		func(name string, _ seedbed.InstanceID) (worker.Pool, error) { return h.in(name), nil })
 	for name, handler := range backups {
 		run := handler.Run
 		handler.Run = func(ctx context.Context, call seedbed.Call, args json.RawMessage, to effects.Listener) (json.RawMessage, error) {

@@ -84,6 +84,7 @@ func newBareLab(t *testing.T, db *store.DB) *lab {
 		closed: t.Context().Done()}
 	l.host.scripts.Pool = l.pool
 	l.host.other.SetShared(second)
+	l.hv.Files(l.pool, l.host.other)
 	l.serve(func(s *intake.Serving) { s.Node = testNode })
 	stop := make(chan struct{})
 	var group sync.WaitGroup

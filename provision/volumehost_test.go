@@ -32,13 +32,6 @@ func (h *host) CreateSnapshot(ctx context.Context, call seedbed.Call, spec seedb
 	return h.in(spec.Pool).CreateSnapshot(ctx, call.Job, spec)
 }
 
-func (h *host) RemoveSnapshot(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec, of seedbed.JobID) error {
-	if err := h.fence(call); err != nil {
-		return err
-	}
-	return h.in(spec.Pool).RemoveSnapshot(ctx, spec, of)
-}
-
 func (h *host) RestoreSnapshot(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
 	if err := h.fence(call); err != nil {
 		return err

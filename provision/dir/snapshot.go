@@ -11,8 +11,8 @@ import (
 )
 
 // CreateSnapshot implements worker.Snapshotter. The snapshot is inside the qcow2 file: it takes no
-// space until the guest writes, is removed with the file, and can only be taken while no domain has
-// the file open.
+// space until the guest writes, and is removed with the file. A domain that has the file open takes it
+// by BeginSnapshot and EndSnapshot.
 func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedbed.SnapshotSpec) (seedbed.SnapshotInfo, error) {
 	if err := seedbed.CheckName("snapshot", spec.Name); err != nil {
 		return seedbed.SnapshotInfo{}, err
@@ -40,6 +40,88 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 	return made.Info(), nil
 }
 
+// BeginSnapshot implements worker.FileSnapshotter.
+func (p *Pool) BeginSnapshot(ctx context.Context, job seedbed.JobID, spec seedbed.SnapshotSpec) (disk seedbed.Disk, taken bool, err error) {
+	if err := seedbed.CheckName("snapshot", spec.Name); err != nil {
+		return disk, false, err
+	}
+	what := fmt.Sprintf("take snapshot %s of volume %s", spec.Name, spec.Volume)
+	if err := p.enter(ctx); err != nil {
+		return disk, false, fmt.Errorf("%s: %w", what, err)
+	}
+	defer p.leave()
+	have, err := p.there(spec.Volume, spec.Instance)
+	if err != nil {
+		return disk, false, err
+	}
+	at, err := have.FindToTake(p.name, spec.Name, job)
+	if err != nil {
+		return disk, false, err
+	}
+	if taken, err = p.begin(have, at, have.NewSnapshot(spec, job)); err != nil {
+		return disk, false, fmt.Errorf("%s in pool %s: %w", what, p.name, err)
+	}
+	return p.volume(have).Disk, taken, nil
+}
+
+// begin writes the snapshot to the tag, at that index or as a new one if at is -1, unless the file has it.
+func (p *Pool) begin(t *tag, at int, s pooltag.Snapshot) (taken bool, err error) {
+	path := p.file(volumes, t.Name)
+	inside, err := p.contents(t).Header()
+	if err != nil {
+		return false, err
+	}
+	switch taken = slices.Contains(inside.Snapshots, s.Name); {
+	case taken && at < 0:
+		return false, foreignSnapshot(path)
+	case taken:
+		return true, nil
+	}
+	if err := p.need(cloneRoom); err != nil {
+		return false, err
+	}
+	if at < 0 {
+		t.Snapshots = append(t.Snapshots, s)
+	} else {
+		t.Snapshots[at] = s // an earlier call has begun it, at an earlier time
+	}
+	return false, p.room(p.writeTag(path+tagSuffix, *t))
+}
+
+// foreignSnapshot is the error of a snapshot inside a file that is not in the tag.
+func foreignSnapshot(path string) error {
+	return seedbed.Errorf(seedbed.ErrConflict, "%s has a snapshot of that name that is not seedbed's: it is not changed", path)
+}
+
+// EndSnapshot implements worker.FileSnapshotter.
+func (p *Pool) EndSnapshot(ctx context.Context, job seedbed.JobID, spec seedbed.SnapshotSpec) error {
+	what := fmt.Sprintf("end snapshot %s of volume %s", spec.Name, spec.Volume)
+	if err := p.enter(ctx); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	defer p.leave()
+	have, err := p.there(spec.Volume, spec.Instance)
+	if err != nil {
+		return err
+	}
+	at, err := have.FindToTake(p.name, spec.Name, job)
+	if err != nil {
+		return err
+	}
+	inside, err := p.contents(have).Header()
+	if err == nil && (at < 0 || !slices.Contains(inside.Snapshots, spec.Name)) {
+		err = seedbed.Errorf(seedbed.ErrNotFound, "its file has no snapshot of that name")
+	}
+	if err == nil {
+		have.Snapshots[at].Ready = true
+		err = p.room(p.writeTag(p.file(volumes, have.Name)+tagSuffix, *have))
+	}
+	if err != nil {
+		return fmt.Errorf("%s in pool %s: %w", what, p.name, err)
+	}
+	return nil
+}
+
 // takeSnapshot takes the snapshot at that index of the tag, or a new one if at is -1.
 func (p *Pool) takeSnapshot(ctx context.Context, t *tag, at int, s pooltag.Snapshot) (pooltag.Snapshot, error) {
 	path, file := p.file(volumes, t.Name), p.contents(t)
@@ -50,7 +132,7 @@ func (p *Pool) takeSnapshot(ctx context.Context, t *tag, at int, s pooltag.Snaps
 	taken := slices.Contains(inside.Snapshots, s.Name)
 	if at < 0 {
 		if taken {
-			return s, seedbed.Errorf(seedbed.ErrConflict, "%s has a snapshot of that name that is not seedbed's: it is not changed", path)
+			return s, foreignSnapshot(path)
 		}
 		t.Snapshots = append(t.Snapshots, s)
 		at = len(t.Snapshots) - 1

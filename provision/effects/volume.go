@@ -16,6 +16,9 @@ var (
 	StopFlatten = Order[VolumeRef]{"stop-flatten"}
 
 	CreateSnapshot = Effect[seedbed.SnapshotSpec, seedbed.SnapshotInfo]{"create-snapshot"}
+	// SnapshotOpen has a domain that runs take snapshots of volumes that it has open as files, all at one moment, or none. Those that an
+	// earlier call of the job has taken are taken again.
+	SnapshotOpen   = Order[OpenSnapshots]{"snapshot-open"}
 	RemoveSnapshot = Order[SnapshotRef]{"remove-snapshot"}
 	// RestoreSnapshot gives a volume the content that it had at a snapshot.
 	RestoreSnapshot = Order[seedbed.SnapshotSpec]{"restore-snapshot"}
@@ -72,6 +75,13 @@ type (
 		seedbed.SnapshotSpec
 		// Of is the job that made it; empty means any.
 		Of seedbed.JobID `json:"of,omitempty"`
+		// Domain is the instance whose domain may have the volume open; empty means Instance.
+		Domain seedbed.InstanceID `json:"domain,omitempty"`
+	}
+	// OpenSnapshots names snapshots of volumes that a domain has open.
+	OpenSnapshots struct {
+		Domain    seedbed.InstanceID     `json:"domain"`
+		Snapshots []seedbed.SnapshotSpec `json:"snapshots"`
 	}
 	// TrashRef names an item of a pool's trash.
 	TrashRef struct {

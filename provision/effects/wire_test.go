@@ -50,6 +50,10 @@ func TestWire(t *testing.T) {
 			return RestoreSnapshot.Do(ctx, &r, call, seedbed.SnapshotSpec{Pool: "p", Volume: "v", Instance: "i", Name: "s"})
 		},
 			"restore-snapshot", `{"pool":"p","volume":"v","instance":"i","name":"s"}`},
+		{func() error {
+			return SnapshotOpen.Do(ctx, &r, call, OpenSnapshots{Domain: "d", Snapshots: []seedbed.SnapshotSpec{
+				{Pool: "p", Volume: "v", Instance: "i", Name: "s", Consistency: seedbed.ConsistencyFrozen}}})
+		}, "snapshot-open", `{"domain":"d","snapshots":[{"pool":"p","volume":"v","instance":"i","name":"s","consistency":"frozen"}]}`},
 		{func() error { return drop(Snapshots.Ask(ctx, &r, volume)) }, "snapshots", `{"pool":"p","name":"v","instance":"i"}`},
 		{func() error { return drop(TrashVolume.Do(ctx, &r, call, volume)) }, "trash-volume", `{"pool":"p","name":"v","instance":"i"}`},
 		{func() error { return drop(Trash.Ask(ctx, &r, None{})) }, "trash", ""},

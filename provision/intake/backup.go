@@ -22,8 +22,8 @@ type Backups interface {
 }
 
 // backUp accepts a request to copy the volumes of an instance to a target. Errors: ErrInvalid for a wrong parameter, ErrNotFound for a
-// target or an instance that does not exist, ErrConflict for an instance that is not on the only node that reaches the target, or that
-// runs in a pool where a snapshot needs it to be off, and otherwise those of Flatten.
+// target or an instance that does not exist, ErrConflict for an instance that is not on the only node that reaches the target, and
+// otherwise those of Flatten.
 func (in *Intake) backUp(ctx context.Context, req seedbed.Request, delivery *seedbed.Delivery) (seedbed.Receipt, error) {
 	job, err := in.onBackup(ctx, req)
 	if err != nil {
@@ -61,7 +61,7 @@ func (in *Intake) onBackup(ctx context.Context, req seedbed.Request) (job seedbe
 	if err := in.snapshotable(ctx, inst, seedbed.BackupSnapshot(spec.Target, spec.Backup)); err != nil {
 		return job, err
 	}
-	if err := in.excludable(ctx, inst, spec.Exclude); err != nil {
+	if err := excludable(inst, spec.Exclude); err != nil {
 		return job, err
 	}
 	if job.Spec, err = json.Marshal(spec); err != nil {
@@ -70,21 +70,11 @@ func (in *Intake) onBackup(ctx context.Context, req seedbed.Request) (job seedbe
 	return job, nil
 }
 
-// excludable refuses to leave out a volume that is not attached, and not to leave out one of which no snapshot can be taken now.
-func (in *Intake) excludable(ctx context.Context, inst seedbed.Instance, exclude []string) error {
+// excludable refuses to leave out a volume that is not attached.
+func excludable(inst seedbed.Instance, exclude []string) error {
 	for _, name := range exclude {
 		if !slices.ContainsFunc(inst.Attached, func(v seedbed.ProjectVolume) bool { return v.Name == name }) {
 			return seedbed.Errorf(seedbed.ErrInvalid, "exclude %q: no volume of that name is attached to instance %q", seedbed.Clip(name), inst.Name)
-		}
-	}
-	for _, v := range inst.Attached {
-		off, err := in.mustBeOff(ctx, inst, v.Pool)
-		if err != nil {
-			return err
-		}
-		if off && !slices.Contains(exclude, v.Name) {
-			return seedbed.Errorf(seedbed.ErrConflict, "instance %q is running, and volume %q, which is attached, is in the directory pool %q: "+
-				"leave it out (--exclude %s), or stop the instance (seedbed vm stop %s)", inst.Name, v.Name, v.Pool, v.Name, inst.Name)
 		}
 	}
 	return nil

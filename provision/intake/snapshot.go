@@ -128,31 +128,15 @@ func (in *Intake) reported(ctx context.Context, inst seedbed.Instance, v seedbed
 	return s, err == nil
 }
 
-// snapshotable refuses a snapshot that its job could not take: one of a file that a guest has open,
-// or of a name that a volume has already. What the node does not report leaves it to the job.
+// snapshotable refuses a snapshot of a name that a volume has already. What the node does not report leaves it to the job.
 func (in *Intake) snapshotable(ctx context.Context, inst seedbed.Instance, snapshot string) error {
 	for _, v := range inst.Volumes {
-		off, err := in.mustBeOff(ctx, inst, v.Pool)
-		if err != nil {
-			return err
-		}
-		if off {
-			return seedbed.Errorf(seedbed.ErrConflict,
-				"instance %q is running, and a snapshot of a volume in the directory pool %q can only be taken while it is off (seedbed vm stop %s)",
-				inst.Name, v.Pool, inst.Name)
-		}
 		if s, _ := in.reported(ctx, inst, v, snapshot); s.Name != "" {
 			return seedbed.Errorf(seedbed.ErrExists, "instance %q has a snapshot %q already: take another name, or remove it "+
 				"(seedbed vm snapshot remove %s %s)", inst.Name, snapshot, inst.Name, snapshot)
 		}
 	}
 	return nil
-}
-
-// mustBeOff reports whether no snapshot of a volume in that pool can be taken because a guest has the file open.
-func (in *Intake) mustBeOff(ctx context.Context, inst seedbed.Instance, pool string) (bool, error) {
-	info, known, err := in.placer.Room(ctx, inst.Node, pool)
-	return known && info.Type == seedbed.PoolDir && inst.State == seedbed.InstanceRunning, err
 }
 
 // restorable refuses a restore that its job could not do, and returns what else the job does. What the

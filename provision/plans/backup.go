@@ -75,38 +75,34 @@ func backupDisks(inst seedbed.Instance, job seedbed.BackupJob) (all []backupDisk
 	return all
 }
 
-// disksOfBackup returns what is in the job's backup.
-func (t *task) disksOfBackup(ctx context.Context) ([]backupDisk, error) {
+// snapshotsOfBackup returns the snapshots that the disks of the job's backup are read from.
+func (t *task) snapshotsOfBackup(ctx context.Context) (all []seedbed.SnapshotSpec, err error) {
 	var job seedbed.BackupJob
 	if err := t.input(&job); err != nil {
 		return nil, err
 	}
 	inst, err := t.Instance(ctx)
-	return backupDisks(inst, job), err
-}
-
-// eachBackupDisk calls do for the snapshot that each disk of the job's backup is read from: see eachOf.
-func (t *task) eachBackupDisk(
-	ctx context.Context, done string, do func(context.Context, seedbed.Call, seedbed.SnapshotSpec) error,
-) error {
-	disks, err := t.disksOfBackup(ctx)
-	if err != nil {
-		return err
+	for _, d := range backupDisks(inst, job) {
+		all = append(all, d.of)
 	}
-	var specs []seedbed.SnapshotSpec
-	for _, d := range disks {
-		specs = append(specs, d.of)
-	}
-	return t.eachOf(ctx, specs, done, do)
+	return all, err
 }
 
 func (t *task) snapshotBackup(ctx context.Context) error {
-	return t.consistently(ctx, t.own(), seedbed.FreezeAuto, t.eachBackupDisk)
+	all, err := t.snapshotsOfBackup(ctx)
+	if err != nil {
+		return err
+	}
+	return t.consistently(ctx, t.own(), seedbed.FreezeAuto, all)
 }
 
 func (t *task) dropBackupSnapshots(ctx context.Context) error {
 	t.thawLeft(ctx, t.own())
-	return t.eachBackupDisk(ctx, "snapshot %s of volume %s is removed", t.drop)
+	all, err := t.snapshotsOfBackup(ctx)
+	if err != nil {
+		return err
+	}
+	return t.eachOf(ctx, all, "snapshot %s of volume %s is removed", t.drop)
 }
 
 // backUp writes each volume, and then the manifest. A second call finds what the first one has written in the place.
@@ -299,7 +295,7 @@ func (t *task) tidySnapshots(ctx context.Context) error {
 			}
 			spec := seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Volume, Instance: v.Instance, Name: s.Name}
 			err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
-				return effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: s.Job})
+				return t.remove(ctx, call, inst.ID, spec, s.Job)
 			})
 			if err != nil {
 				return fmt.Errorf("remove snapshot %s of volume %s: %w", s.Name, v.Volume, err)

@@ -57,7 +57,7 @@ func (t *task) snapshotCloned(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.consistently(ctx, of, spec.Freeze, t.eachCloned(spec, inst))
+	return t.consistently(ctx, of, spec.Freeze, t.snapshotsOfCloned(spec, inst))
 }
 
 // clonedGuest returns the guest of the other instance, which may have got another node since the job was accepted.
@@ -69,16 +69,13 @@ func (t *task) clonedGuest(ctx context.Context, spec seedbed.CloneJob) (guest, e
 	return guest{of.ID, of.Node, of.Name}, nil
 }
 
-// eachCloned returns what calls a function for the snapshots of the disks of the other instance: see eachOf.
-func (t *task) eachCloned(spec seedbed.CloneJob, inst seedbed.Instance) eachOfJob {
-	var points []seedbed.SnapshotSpec
+// snapshotsOfCloned returns the snapshots that the disks of the other instance are copied from.
+func (t *task) snapshotsOfCloned(spec seedbed.CloneJob, inst seedbed.Instance) (all []seedbed.SnapshotSpec) {
 	for i, from := range spec.Disks {
-		points = append(points,
+		all = append(all,
 			seedbed.SnapshotSpec{Pool: inst.Volumes[i].Pool, Volume: from.Volume, Instance: from.Owner, Name: t.copySnapshot()})
 	}
-	return func(ctx context.Context, done string, do func(context.Context, seedbed.Call, seedbed.SnapshotSpec) error) error {
-		return t.eachOf(ctx, points, done, do)
-	}
+	return all
 }
 
 // dropCloned thaws the guest of the other instance and removes the snapshots that were taken of its disks.

@@ -8,32 +8,42 @@ import (
 
 	"seedbed"
 	"seedbed/provision/effects"
+	"seedbed/provision/engine"
 )
 
 // thawTime limits a request to thaw a guest. The worker thaws one that does not answer later.
 const thawTime = 30 * time.Second
 
-// eachOfJob calls do for the snapshots that a job takes, as eachSnapshot does.
-type eachOfJob func(ctx context.Context, done string, do func(context.Context, seedbed.Call, seedbed.SnapshotSpec) error) error
-
 // consistently takes snapshots while the file systems of a guest are frozen, as freeze says. Each snapshot says in which state the
 // guest was. The guest is thawed in any case: here, by the undo, by the next run of the stage, and by the worker: after effects.FreezeTime,
 // and when it stops or starts.
-func (t *task) consistently(ctx context.Context, g guest, freeze seedbed.Freeze, each eachOfJob) error {
-	take := func(as seedbed.Consistency) error {
-		return each(ctx, "snapshot %s of volume %s is taken ("+string(as)+")",
-			func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-				spec.Consistency = as
-				return t.take(ctx, call, spec)
-			})
-	}
+func (t *task) consistently(ctx context.Context, g guest, freeze seedbed.Freeze, all []seedbed.SnapshotSpec) error {
 	off, err := t.guestIsOff(ctx, g)
 	switch {
 	case err != nil:
 		return err
 	case off:
-		return take(seedbed.ConsistencyOff)
-	case freeze == seedbed.FreezeNever:
+		return t.takeAs(ctx, all, seedbed.ConsistencyOff)
+	}
+	open, rest, err := t.openAsFiles(ctx, all)
+	if err != nil {
+		return err
+	}
+	take := func(as seedbed.Consistency) error {
+		// What an earlier run of this stage has taken is of another moment.
+		err := t.eachOf(ctx, all, "no snapshot %s of volume %s is of an earlier moment",
+			func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
+				return t.dropOwn(ctx, call, g, spec)
+			})
+		if err == nil && len(open) > 0 {
+			err = t.takeOpen(ctx, g, open, as)
+		}
+		if err == nil {
+			err = t.takeAs(ctx, rest, as)
+		}
+		return err
+	}
+	if freeze == seedbed.FreezeNever {
 		return take(seedbed.ConsistencyCrash)
 	}
 	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
@@ -49,11 +59,7 @@ func (t *task) consistently(ctx context.Context, g guest, freeze seedbed.Freeze,
 	default:
 		return err
 	}
-	// What an earlier run of this stage has taken is of another moment.
-	const dropped = "no snapshot %s of volume %s is of an earlier moment"
-	if err = each(ctx, dropped, t.dropOwn); err == nil {
-		err = take(seedbed.ConsistencyFrozen)
-	}
+	err = take(seedbed.ConsistencyFrozen)
 	thawed, thawErr := t.thaw(ctx, g)
 	switch {
 	case err != nil:
@@ -63,13 +69,58 @@ func (t *task) consistently(ctx context.Context, g guest, freeze seedbed.Freeze,
 	case thawed == 0 && freeze != seedbed.FreezeAlways: // Windows thaws by itself after 10 seconds
 		t.Event("info", t.Progress(), "the guest's file systems have thawed before all snapshots were taken, so its disks are as after a "+
 			"power cut")
-		if err := each(ctx, dropped, t.dropOwn); err != nil {
-			return err
-		}
 		return take(seedbed.ConsistencyCrash)
 	case thawed == 0:
 		return seedbed.Errorf(seedbed.ErrConflict, "the file systems of the guest have thawed before all snapshots were taken, which may take %s",
 			effects.FreezeTime)
+	}
+	return nil
+}
+
+// taken is the event of a snapshot that was taken.
+const taken = "snapshot %s of volume %s is taken"
+
+// takeAs takes snapshots one after the other.
+func (t *task) takeAs(ctx context.Context, all []seedbed.SnapshotSpec, as seedbed.Consistency) error {
+	return t.eachOf(ctx, all, taken+" ("+string(as)+")", func(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
+		spec.Consistency = as
+		return t.take(ctx, call, spec)
+	})
+}
+
+// openAsFiles tells the volumes that are files, of which only the domain that has them open takes snapshots, from the rest.
+func (t *task) openAsFiles(ctx context.Context, all []seedbed.SnapshotSpec) (open, rest []seedbed.SnapshotSpec, err error) {
+	for _, s := range all {
+		info, err := effects.Volume.Ask(ctx, t.Worker(), effects.VolumeRef{Pool: s.Pool, Name: s.Volume, Instance: s.Instance})
+		switch {
+		case err != nil:
+			return nil, nil, fmt.Errorf("volume %s of pool %s: %w", s.Volume, s.Pool, err)
+		case info.Disk.Type == "file":
+			open = append(open, s)
+		default:
+			rest = append(rest, s)
+		}
+	}
+	return open, rest, nil
+}
+
+// takeOpen has a guest that runs take snapshots of disks that it has open, at one moment.
+func (t *task) takeOpen(ctx context.Context, g guest, open []seedbed.SnapshotSpec, as seedbed.Consistency) error {
+	for i := range open {
+		open[i].Consistency = as
+	}
+	err := t.Effect(ctx, func(ctx context.Context, call seedbed.Call) error {
+		return effects.SnapshotOpen.Do(ctx, t.WorkerOf(g.node), call, effects.OpenSnapshots{Domain: g.id, Snapshots: open})
+	})
+	if err != nil {
+		err = fmt.Errorf("take snapshots while the guest runs: %w", err)
+		for _, s := range open {
+			err = engine.Left(seedbed.OrphanSnapshot, s.Pool, s.Volume+"@"+s.Name, err)
+		}
+		return err
+	}
+	for i, s := range open {
+		t.Event("info", (i+1)*100/len(open), taken+" (%s)", s.Name, s.Volume, as)
 	}
 	return nil
 }
@@ -105,9 +156,9 @@ func (t *task) thawLeft(ctx context.Context, g guest) {
 	}
 }
 
-// dropOwn removes a snapshot that this job has taken.
-func (t *task) dropOwn(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-	err := t.drop(ctx, call, spec)
+// dropOwn removes a snapshot of a guest's disk that this job has taken.
+func (t *task) dropOwn(ctx context.Context, call seedbed.Call, g guest, spec seedbed.SnapshotSpec) error {
+	err := t.remove(ctx, call, g.id, spec, t.Ref.ID)
 	if errors.Is(err, seedbed.ErrConflict) { // of another job, which take refuses
 		return nil
 	}

@@ -60,11 +60,15 @@ func (t *task) eachNamed(ctx context.Context, name, done string, do func(context
 	if err != nil {
 		return err
 	}
-	var specs []seedbed.SnapshotSpec
+	return t.eachOf(ctx, snapshotsOf(inst, name), done, do)
+}
+
+// snapshotsOf returns the snapshots of that name of all volumes of an instance.
+func snapshotsOf(inst seedbed.Instance, name string) (all []seedbed.SnapshotSpec) {
 	for _, v := range inst.Volumes {
-		specs = append(specs, seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: name})
+		all = append(all, seedbed.SnapshotSpec{Pool: v.Pool, Volume: v.Name, Instance: inst.ID, Name: name})
 	}
-	return t.eachOf(ctx, specs, done, do)
+	return all
 }
 
 // eachOf is like eachSnapshot for these snapshots.
@@ -96,7 +100,11 @@ func (t *task) takeSnapshots(ctx context.Context) error {
 	if err := t.leavesOut(ctx, "in the snapshot"); err != nil {
 		return err
 	}
-	return t.consistently(ctx, t.own(), input.Freeze, t.eachSnapshot)
+	inst, err := t.Instance(ctx)
+	if err != nil {
+		return err
+	}
+	return t.consistently(ctx, t.own(), input.Freeze, snapshotsOf(inst, input.Name))
 }
 
 func (t *task) take(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
@@ -132,7 +140,7 @@ func (t *task) removeSnapshots(ctx context.Context) error {
 }
 
 func (t *task) removeSnapshot(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-	return effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: ""})
+	return t.remove(ctx, call, t.Job.Instance, spec, "")
 }
 
 // former names the snapshot of what the volumes have before the job restores another.
@@ -203,5 +211,12 @@ func (t *task) dropFormer(ctx context.Context) error {
 
 // drop removes a snapshot that this job has taken.
 func (t *task) drop(ctx context.Context, call seedbed.Call, spec seedbed.SnapshotSpec) error {
-	return effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: t.Ref.ID})
+	return t.remove(ctx, call, t.Job.Instance, spec, t.Ref.ID)
+}
+
+// remove removes a snapshot of a disk that the domain of an instance may have open. Unless of is empty, it is one that job has taken.
+func (t *task) remove(
+	ctx context.Context, call seedbed.Call, domain seedbed.InstanceID, spec seedbed.SnapshotSpec, of seedbed.JobID,
+) error {
+	return effects.RemoveSnapshot.Do(ctx, t.Worker(), call, effects.SnapshotRef{SnapshotSpec: spec, Of: of, Domain: domain})
 }

@@ -221,6 +221,7 @@ type Hypervisor interface {
 	DomainResizer
 	DomainChanger
 	DiskAttacher
+	DiskSnapshotter
 	NICAttacher
 }
 

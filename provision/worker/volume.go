@@ -29,6 +29,26 @@ type Snapshotter interface {
 	Snapshots(ctx context.Context, volume string, id seedbed.InstanceID) ([]seedbed.SnapshotInfo, error)
 }
 
+// FileSnapshotter is implemented by a Pool whose snapshots are inside files, which only the domain that has them open may change
+// (DiskSnapshotter). The errors are those of Snapshotter.
+type FileSnapshotter interface {
+	// BeginSnapshot records the snapshot that the domain is to take, and returns the disk. taken is set if the file has it already, since an
+	// earlier call. RemoveSnapshot removes the record as well. ErrFull without room.
+	BeginSnapshot(ctx context.Context, job seedbed.JobID, spec seedbed.SnapshotSpec) (disk seedbed.Disk, taken bool, err error)
+	// EndSnapshot records that it has been taken. ErrNotFound if the file does not have it.
+	EndSnapshot(ctx context.Context, job seedbed.JobID, spec seedbed.SnapshotSpec) error
+}
+
+// DiskSnapshotter takes snapshots inside the files of the disks that a domain has open.
+type DiskSnapshotter interface {
+	// SnapshotDisks takes a snapshot of each of the disks, all at one moment, or none. Errors: ErrNotFound for a domain that is not
+	// defined, ErrConflict for one that is not tagged or that does not have one of the disks, ErrUnavailable for one that is off.
+	SnapshotDisks(ctx context.Context, id seedbed.InstanceID, all []seedbed.DiskSnapshot) error
+	// DropDiskSnapshot removes a snapshot. It does nothing for a domain that is off, absent or without that disk, and for a disk without
+	// the snapshot. ErrConflict if the domain is not tagged.
+	DropDiskSnapshot(ctx context.Context, id seedbed.InstanceID, s seedbed.DiskSnapshot) error
+}
+
 // Trash keeps removed volumes for the time that the pool is configured with.
 type Trash interface {
 	// TrashVolume moves the volume, with its snapshots, into the trash, waiting for its last user,

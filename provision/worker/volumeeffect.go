@@ -71,13 +71,7 @@ func (s *Server) handleVolumes(h effects.Handlers) {
 		}
 		return pool.CreateSnapshot(ctx, c.Job, a)
 	})
-	effects.RemoveSnapshot.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.SnapshotRef) error {
-		pool, err := s.owned(a.Pool, a.Instance)
-		if err != nil {
-			return err
-		}
-		return pool.RemoveSnapshot(ctx, a.SnapshotSpec, a.Of)
-	})
+	HandleOpenSnapshots(h, s.hypervisor, s.log, s.owned)
 	effects.RestoreSnapshot.Handle(h, func(ctx context.Context, _ seedbed.Call, a seedbed.SnapshotSpec) error {
 		pool, err := s.owned(a.Pool, a.Instance)
 		if err != nil {

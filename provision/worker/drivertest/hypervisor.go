@@ -25,6 +25,7 @@ type Hypervisor struct {
 	states   map[seedbed.InstanceID]int // of firmware and TPM, each with a number of its own
 	last     int                        // of states
 	reached  map[string]*Hypervisor     // by their URIs
+	files    []*Pool                    // whose volumes its domains open as files
 }
 
 type domain struct {

@@ -35,6 +35,9 @@ type Pool struct {
 	trash    []volume
 	trashed  int // how many were ever trashed
 	uploads  map[string][]byte
+	// block is set if its disks are none that are files, openers are the hypervisors whose domains open them as files.
+	block   bool
+	openers []*Hypervisor
 }
 
 // volume is a volume, with its tag and what maps it. One without an instance is not Seedbed's.
@@ -45,6 +48,9 @@ type volume struct {
 }
 
 func (p *Pool) info(v *volume) seedbed.VolumeInfo {
+	if p.block {
+		return v.VolumeInfo(p.name, seedbed.Disk{Type: "rbd", Source: p.source(v.Name), Format: "raw"})
+	}
 	return v.VolumeInfo(p.name, seedbed.Disk{Type: "file", Source: p.source(v.Name), Format: "qcow2"})
 }
 
@@ -76,6 +82,13 @@ func (p *Pool) SetShared(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.name, p.shared = name, true
+}
+
+// SetBlock makes its disks RBD images, of which snapshots are taken whoever has them open.
+func (p *Pool) SetBlock() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.block = true
 }
 
 // AddForeign adds a volume that does not carry Seedbed's tag.

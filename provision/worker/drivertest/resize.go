@@ -70,6 +70,85 @@ func (h *Hypervisor) ResizeDisk(ctx context.Context, id seedbed.InstanceID, disk
 	})
 }
 
+// Files has the domains open the volumes of these pools as files, which no one else may change then.
+func (h *Hypervisor) Files(pools ...*Pool) {
+	h.mu.Lock()
+	h.files = append(h.files, pools...)
+	h.mu.Unlock()
+	for _, p := range pools {
+		p.mu.Lock()
+		p.openers = append(p.openers, h)
+		p.mu.Unlock()
+	}
+}
+
+// opens reports whether a domain that is not off has the disk at source.
+func (h *Hypervisor) opens(source string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, d := range h.domains {
+		if d.opens(source) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *domain) opens(source string) bool {
+	has := slices.ContainsFunc(d.spec.Disks, func(k seedbed.Disk) bool { return k.Source == source }) ||
+		slices.ContainsFunc(d.spec.Attached, func(a seedbed.AttachedDisk) bool { return a.Source == source })
+	return has && (d.state == seedbed.DomainRunning || d.state == seedbed.DomainPaused)
+}
+
+// opened returns a domain, nil if it is absent or off, and the pools.
+func (h *Hypervisor) opened(id seedbed.InstanceID) (*domain, []*Pool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.down != nil {
+		return nil, nil, h.down
+	}
+	d, err := h.ours(id)
+	if d == nil || err != nil || d.state != seedbed.DomainRunning && d.state != seedbed.DomainPaused {
+		return nil, nil, err
+	}
+	now := *d
+	return &now, h.files, nil
+}
+
+// SnapshotDisks implements worker.DiskSnapshotter.
+func (h *Hypervisor) SnapshotDisks(ctx context.Context, id seedbed.InstanceID, all []seedbed.DiskSnapshot) error {
+	return h.around(ctx, "SnapshotDisks", func() error {
+		d, pools, err := h.opened(id)
+		switch {
+		case err != nil:
+			return err
+		case d == nil:
+			return seedbed.Errorf(seedbed.ErrUnavailable, "domain %s is off", id)
+		}
+		for _, s := range all {
+			if !d.opens(s.Disk.Source) {
+				return seedbed.Errorf(seedbed.ErrConflict, "domain %s has no disk %s", id, s.Disk.Source)
+			}
+		}
+		for _, s := range all {
+			inside(pools, s.Disk.Source, func(c *content) { c.keep(s.Name) })
+		}
+		return nil
+	})
+}
+
+// DropDiskSnapshot implements worker.DiskSnapshotter.
+func (h *Hypervisor) DropDiskSnapshot(ctx context.Context, id seedbed.InstanceID, s seedbed.DiskSnapshot) error {
+	return h.around(ctx, "DropDiskSnapshot", func() error {
+		d, pools, err := h.opened(id)
+		if d == nil || err != nil || !d.opens(s.Disk.Source) {
+			return err
+		}
+		inside(pools, s.Disk.Source, func(c *content) { c.drop(s.Name) })
+		return nil
+	})
+}
+
 // AttachDisk implements worker.DiskAttacher.
 func (h *Hypervisor) AttachDisk(ctx context.Context, id seedbed.InstanceID, disk seedbed.AttachedDisk) error {
 	return h.effect(ctx, "AttachDisk", func() error {

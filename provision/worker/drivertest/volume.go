@@ -94,16 +94,98 @@ func (p *Pool) CreateSnapshot(ctx context.Context, job seedbed.JobID, spec seedb
 		if err != nil {
 			return info, err
 		}
-		if at >= 0 {
+		if at >= 0 && v.Snapshots[at].Ready {
 			return v.Snapshots[at].Info(), nil
 		}
-		made := v.NewSnapshot(spec, job)
-		made.Ready = true
-		v.Snapshots = append(slices.Clone(v.Snapshots), made)
+		if err := p.closed(v); err != nil {
+			return info, err
+		}
+		p.record(v, at, v.NewSnapshot(spec, job), true)
 		v.content.keep(spec.Name)
 		p.volumes[spec.Volume] = *v
-		return made.Info(), nil
+		return v.Snapshots[v.Find(spec.Name)].Info(), nil
 	})
+}
+
+// record puts a snapshot into a volume's tag, at that index, or as a new one if that is -1.
+func (p *Pool) record(v *volume, at int, s pooltag.Snapshot, ready bool) {
+	s.Ready = ready
+	v.Snapshots = slices.Clone(v.Snapshots)
+	if at < 0 {
+		v.Snapshots = append(v.Snapshots, s)
+	} else {
+		v.Snapshots[at] = s
+	}
+	p.volumes[v.Name] = *v
+}
+
+// closed returns ErrInUse if a domain has a volume open as a file, as QEMU's lock has it.
+func (p *Pool) closed(v *volume) error {
+	for _, h := range p.openers {
+		if !p.block && h.opens(p.source(v.Name)) {
+			return seedbed.Errorf(seedbed.ErrInUse, "a domain has volume %s open", v.Name)
+		}
+	}
+	return nil
+}
+
+// BeginSnapshot implements worker.FileSnapshotter.
+func (p *Pool) BeginSnapshot(ctx context.Context, job seedbed.JobID, spec seedbed.SnapshotSpec) (disk seedbed.Disk, taken bool, err error) {
+	err = p.effect(ctx, "BeginSnapshot", func() error {
+		if err := seedbed.CheckName("snapshot", spec.Name); err != nil {
+			return err
+		}
+		v, err := p.must(spec.Volume, spec.Instance)
+		if err != nil {
+			return err
+		}
+		at, err := v.FindToTake(p.name, spec.Name, job)
+		if err == nil {
+			err = p.room()
+		}
+		if err != nil {
+			return err
+		}
+		disk = p.info(v).Disk
+		if _, taken = v.content.at[spec.Name]; !taken {
+			p.record(v, at, v.NewSnapshot(spec, job), false)
+		}
+		return nil
+	})
+	return disk, taken, err
+}
+
+// EndSnapshot implements worker.FileSnapshotter.
+func (p *Pool) EndSnapshot(ctx context.Context, job seedbed.JobID, spec seedbed.SnapshotSpec) error {
+	return p.effect(ctx, "EndSnapshot", func() error {
+		v, err := p.must(spec.Volume, spec.Instance)
+		if err != nil {
+			return err
+		}
+		at, err := v.FindToTake(p.name, spec.Name, job)
+		if err != nil {
+			return err
+		}
+		if _, taken := v.content.at[spec.Name]; at < 0 || !taken {
+			return seedbed.Errorf(seedbed.ErrNotFound, "volume %s has no snapshot %s", spec.Volume, spec.Name)
+		}
+		p.record(v, at, v.Snapshots[at], true)
+		return nil
+	})
+}
+
+// inside changes the content of the volume at a source, as the domain that has it open does.
+func inside(pools []*Pool, source string, change func(*content)) {
+	for _, p := range pools {
+		p.mu.Lock()
+		for name, v := range p.volumes {
+			if p.source(name) == source && !p.block {
+				change(&v.content)
+				p.volumes[name] = v
+			}
+		}
+		p.mu.Unlock()
+	}
 }
 
 // RemoveSnapshot implements worker.Snapshotter.
@@ -116,6 +198,12 @@ func (p *Pool) RemoveSnapshot(ctx context.Context, spec seedbed.SnapshotSpec, of
 		at, err := v.FindToRemove(p.name, spec.Name, of)
 		if at < 0 || err != nil {
 			return err
+		}
+		if _, taken := v.content.at[spec.Name]; taken {
+			if err := p.closed(v); err != nil {
+				return err
+			}
+			v.content.drop(spec.Name)
 		}
 		v.Snapshots = slices.Delete(slices.Clone(v.Snapshots), at, at+1)
 		p.volumes[spec.Volume] = *v
@@ -165,6 +253,11 @@ func (c *content) keep(snapshot string) {
 		at = map[string]string{}
 	}
 	at[snapshot], c.at = c.now, at
+}
+
+func (c *content) drop(snapshot string) {
+	c.at = maps.Clone(c.at)
+	delete(c.at, snapshot)
 }
 
 // Write writes to a volume as its guest would. The volume must exist.

@@ -16,8 +16,8 @@ func vmSnapshot(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{
 		Use: "snapshot", Aliases: []string{"snapshots"}, Short: "Manage snapshots of an instance's disks",
 		Long: `Manage snapshots of an instance's disks. A snapshot holds what the guest has written at
-one moment, for each disk separately. In a Ceph pool the guest may be running; its memory
-is not included, but its file systems are frozen if it has a guest agent. In a directory pool the instance must be stopped.`,
+one moment. The guest may be running; its memory is not included, but its file systems
+are frozen if it has a guest agent.`,
 	})
 	c.AddCommand(
 		vmSnapshotCreate(a), vmSnapshotList(a), vmSnapshotRestore(a),

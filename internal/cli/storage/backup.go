@@ -71,10 +71,10 @@ func backupCreate(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "create VM", Short: "Make a backup of an instance",
 		Long: `Copy the disks of an instance, as they are at one moment, to a target, with the
-instance's configuration. Only what is not in the target yet takes room there. In a Ceph
-pool the guest may be running, and only what has changed since the last backup is read,
-unless --full is given. In a directory pool the instance must be stopped. Volumes that
-are attached to the instance are in the backup as well, except those of --exclude.`,
+instance's configuration. The guest may be running. Only what is not in the target yet
+takes room there. In a Ceph pool only what has changed since the last backup is read,
+unless --full is given. Volumes that are attached to the instance are in the backup as
+well, except those of --exclude.`,
 		ValidArgsFunction: a.Completion(cli.Instances, cli.NoNames),
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			if dry {
@@ -325,8 +325,8 @@ func scheduleAdd(a *cli.App) *cobra.Command {
 		Use: "add NAME", Short: "Have backups be made by themselves",
 		Long: `Have a backup be made of instances of the project at the times of a cron expression in UTC:
 of those that --vm names, of those that were made from a profile, or of those that have a
-tag. An instance that cannot be backed up then, because another job works on it or because
-it runs in a directory pool, is left out; "backup schedule show" and "doctor" say so.
+tag. An instance that cannot be backed up then, because another job works on it for
+example, is left out; "backup schedule show" and "doctor" say so.
 Volumes of --exclude are left out of the backups of the instances that have them attached.`,
 		RunE: a.Call(func(ctx context.Context, api *client.Client, args []string) error {
 			r.Name = args[0]

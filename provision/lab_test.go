@@ -83,8 +83,7 @@ func newBareLab(t *testing.T, db *store.DB) *lab {
 	l.host = &host{pool: l.pool, other: drivertest.NewPool(), hv: l.hv, scripts: drivertest.NewScripts(), epochs: map[seedbed.JobID]int64{},
 		closed: t.Context().Done()}
 	l.host.scripts.Pool = l.pool
-	l.host.other.SetShared(second)
-	l.hv.Files(l.pool, l.host.other)
+	l.hv.Files(l.pool, l.host.other.SetShared(second))
 	l.serve(func(s *intake.Serving) { s.Node = testNode })
 	stop := make(chan struct{})
 	var group sync.WaitGroup

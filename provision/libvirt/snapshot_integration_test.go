@@ -125,7 +125,8 @@ func TestSnapshotsWhileTheGuestRuns(t *testing.T) {
 	if ahead := last[0] - last[1]; ahead < 0 || ahead > 1 {
 		t.Errorf("the disks have %d writes: they are of two moments", last)
 	}
-	if _, err := pool.CreateSnapshot(t.Context(), job, seedbed.SnapshotSpec{Pool: "p", Volume: "v0", Instance: spec.ID, Name: "t"}); err == nil {
+	other := seedbed.SnapshotSpec{Pool: "p", Volume: "v0", Instance: spec.ID, Name: "t"}
+	if _, err := pool.CreateSnapshot(t.Context(), job, other); err == nil {
 		t.Error("another process has changed a file that the guest has open")
 	}
 

@@ -77,11 +77,12 @@ func (p *Pool) SetFull(full bool) {
 	p.full = full
 }
 
-// SetShared makes it the pool of that name that several nodes share.
-func (p *Pool) SetShared(name string) {
+// SetShared makes it the pool of that name that several nodes share, and returns it.
+func (p *Pool) SetShared(name string) *Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.name, p.shared = name, true
+	return p
 }
 
 // SetBlock makes its disks RBD images, of which snapshots are taken whoever has them open.

@@ -55,6 +55,8 @@ type ConsoleNote struct {
 	// Reason is why the session ends. Kind is the kind of error that ends it; empty if it is not an error. They are in the note
 	// end.
 	Reason string `json:"reason,omitempty"`
+	// SHA256 is the digest of all that was sent, in hexadecimal. It is in the note sent.
+	SHA256 string `json:"sha256,omitempty"`
 	Kind   string `json:"kind,omitempty"`
 }
 
@@ -88,6 +90,8 @@ const (
 	// NoteWriter says that another session may type now.
 	NoteWriter = "writer"
 	NoteLost   = "lost"
+	// NoteSent comes after the last byte of the file of a volume.
+	NoteSent = "sent"
 	// NoteEnd is the last message of a session that its caller does not end.
 	NoteEnd = "end"
 )

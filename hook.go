@@ -62,6 +62,8 @@ const (
 	DoVolumeMove   = "volume-move"   // take it to another pool
 	DoVolumeAttach = "volume-attach" // give it to an instance
 	DoVolumeDetach = "volume-detach" // take it from its instance
+	// It is not one of Actions: hooks cannot download what it makes.
+	DoVolumeDownload = "volume-download" // make a file of it
 
 	// These make no job.
 	DoNetworkAdd          = "network-add"          // make a network
@@ -97,17 +99,19 @@ func SnapshotActions() map[string]JobKind {
 // VolumeActions maps the actions on volumes of projects to the kinds of their jobs.
 func VolumeActions() map[string]JobKind {
 	return map[string]JobKind{DoVolumeAdd: JobVolumeAdd, DoVolumeRemove: JobVolumeRemove, DoVolumeResize: JobVolumeResize,
-		DoVolumeSet: JobVolumeSet, DoVolumeMove: JobVolumeMove, DoVolumeAttach: JobAttach, DoVolumeDetach: JobDetach}
+		DoVolumeSet: JobVolumeSet, DoVolumeMove: JobVolumeMove, DoVolumeDownload: JobVolumeDownload,
+		DoVolumeAttach: JobAttach, DoVolumeDetach: JobDetach}
 }
 
 // VolumeOrder is what an action on a volume asks for: the field of that action. A detach has the instance that must have the volume, if
 // any must, in Attach.
 type VolumeOrder struct {
-	Add    VolumeRequest
-	Resize VolumeResize
-	Set    VolumeLimits
-	Move   VolumeMove
-	Attach Attachment
+	Add      VolumeRequest
+	Resize   VolumeResize
+	Set      VolumeLimits
+	Move     VolumeMove
+	Attach   Attachment
+	Download VolumeDownload
 }
 
 // JoblessActions returns the actions that change networks and addresses without a job.

@@ -72,7 +72,7 @@ func JobStates() []JobState {
 func JobKinds() []JobKind {
 	return []JobKind{JobCreate, JobRemove, JobImport, JobStart, JobStop, JobReboot, JobRebuild, JobMigrate, JobResize,
 		JobFlatten, JobSnapshot, JobSnapshotRemove, JobSnapshotRestore, JobImageRemove, JobOVA, JobOVARemove, JobAdopt, JobForget,
-		JobVolumeAdd, JobVolumeRemove, JobVolumeResize, JobVolumeSet, JobVolumeMove, JobAttach, JobDetach,
+		JobVolumeAdd, JobVolumeRemove, JobVolumeResize, JobVolumeSet, JobVolumeMove, JobVolumeDownload, JobAttach, JobDetach,
 		JobNICAdd, JobNICRemove, JobNICSet, JobSet, JobRename, JobFailover,
 		JobClone, JobBackup, JobBackupRestore, JobBackupVerify, JobBackupRemove}
 }

@@ -181,3 +181,35 @@ type ImportSpec struct {
 	// Node is the node whose worker makes it; empty leaves the choice to the placement.
 	Node string `json:"-"`
 }
+
+// VolumeDownload asks for a file with what a volume has. Format is FileQCOW2 or FileRaw; empty means the former.
+type VolumeDownload struct {
+	Format string `json:"format,omitempty"`
+}
+
+// The formats of files that volumes are downloaded as.
+const (
+	FileQCOW2 = "qcow2"
+	FileRaw   = "raw"
+)
+
+// Check returns ErrInvalid for an unknown format.
+func (d VolumeDownload) Check() error {
+	switch d.Format {
+	case "", FileQCOW2, FileRaw:
+		return nil
+	}
+	return Errorf(ErrInvalid, "format %q: expected %s or %s", Clip(d.Format), FileQCOW2, FileRaw)
+}
+
+// VolumeFile is the file that a volume_download job has made, in the spool of a pool.
+type VolumeFile struct {
+	Pool string `json:"pool"`
+	ID   string `json:"id"`
+}
+
+// FileOf returns the file that the volume_download job with that ID makes of a volume in a pool. The first half of its ID stands for the
+// volume, which has one file at a time.
+func FileOf(pool, volume string, id JobID) VolumeFile {
+	return VolumeFile{Pool: pool, ID: strings.ReplaceAll(volume+string(id), "-", "")}
+}

@@ -125,13 +125,14 @@ func (v VolumeInfo) CheckGrowth(size Bytes) error {
 
 // The kinds of job on the volumes of projects.
 const (
-	JobVolumeAdd    JobKind = "volume_add"    // make a volume that no instance has
-	JobVolumeRemove JobKind = "volume_remove" // remove a volume that no instance has
-	JobVolumeResize JobKind = "volume_resize" // give a volume more room, whether an instance has it or not
-	JobVolumeSet    JobKind = "volume_set"    // change how fast a volume may be
-	JobVolumeMove   JobKind = "volume_move"   // take a volume to another pool
-	JobAttach       JobKind = "attach"        // give an instance a volume of its project
-	JobDetach       JobKind = "detach"        // take such a volume from an instance
+	JobVolumeAdd      JobKind = "volume_add"      // make a volume that no instance has
+	JobVolumeRemove   JobKind = "volume_remove"   // remove a volume that no instance has
+	JobVolumeResize   JobKind = "volume_resize"   // give a volume more room, whether an instance has it or not
+	JobVolumeSet      JobKind = "volume_set"      // change how fast a volume may be
+	JobVolumeMove     JobKind = "volume_move"     // take a volume to another pool
+	JobVolumeDownload JobKind = "volume_download" // make a file of a volume, to be downloaded
+	JobAttach         JobKind = "attach"          // give an instance a volume of its project
+	JobDetach         JobKind = "detach"          // take such a volume from an instance
 )
 
 // VolumeState is where a volume of a project is in its lifecycle.
@@ -343,6 +344,8 @@ type VolumeJob struct {
 	// Place is where a volume_move job takes the volume, and Former where it was.
 	Place  *VolumePlace `json:"place,omitempty"`
 	Former *VolumePlace `json:"former,omitempty"`
+	// Download is the file that a volume_download job makes.
+	Download *VolumeDownload `json:"download,omitempty"`
 }
 
 // VolumeResize asks for a larger volume.

@@ -120,6 +120,7 @@ func TestRetry(t *testing.T) {
 		{seedbed.JobVolumeResize, "resize", `{"size":"2GiB"}`},
 		{seedbed.JobVolumeSet, "limits", `{"iops":500,"read_bandwidth":"1MiB"}`},
 		{seedbed.JobVolumeMove, "move", `{"pool":"other"}`},
+		{seedbed.JobVolumeDownload, "download", `{"format":"raw"}`},
 		{seedbed.JobAttach, "attach", `{"instance":"web1","bus":"scsi","keep":false}`},
 		{seedbed.JobDetach, "detach", ""},
 	} {

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -33,6 +34,18 @@ var copyCases = []jobCase{
 		l.runUntil(l.attach("data", "web1"), seedbed.JobSucceeded)
 		return caseJob{l.moveVolume("data", second), func() { l.volumeIn("data", second, "web1") },
 			func() { l.volumeIn("data", "default", "web1") }}
+	}},
+	{"volume-download", seedbed.Job{Kind: seedbed.JobVolumeDownload}, func(l *lab) caseJob {
+		l.writtenVolume("data")
+		id := l.downloadVolume("data", "qcow2")
+		return caseJob{id, func() { l.inFile(id, "data", "") }, func() { l.notInFile("data", "") }}
+	}},
+	{"volume-download attached", seedbed.Job{Kind: seedbed.JobVolumeDownload}, func(l *lab) caseJob {
+		l.stopped()
+		l.writtenVolume("data")
+		l.runUntil(l.attach("data", "web1"), seedbed.JobSucceeded)
+		id := l.downloadVolume("data", "raw")
+		return caseJob{id, func() { l.inFile(id, "data", "web1") }, func() { l.notInFile("data", "web1") }}
 	}},
 	{"volume-add upload", seedbed.Job{Kind: seedbed.JobVolumeAdd}, func(l *lab) caseJob {
 		return caseJob{l.uploadVolume("data"), func() {
@@ -81,6 +94,34 @@ func (l *lab) uploadVolume(name string) seedbed.JobID {
 	l.ok(err)
 	return l.onVolume(seedbed.DoVolumeAdd, name, seedbed.VolumeOrder{Add: seedbed.VolumeRequest{Pool: up.Pool, Size: up.Disk,
 		Upload: &seedbed.VolumeUpload{ID: up.ID, Format: "raw"}}})
+}
+
+func (l *lab) downloadVolume(name, format string) seedbed.JobID {
+	l.t.Helper()
+	return l.onVolume(seedbed.DoVolumeDownload, name, seedbed.VolumeOrder{Download: seedbed.VolumeDownload{Format: format}})
+}
+
+// inFile checks that a job has made a file with what was written to a volume, which is as it was.
+func (l *lab) inFile(id seedbed.JobID, name, holder string) {
+	l.t.Helper()
+	v, err := l.db.ProjectVolume(l.t.Context(), seedbed.DefaultProject, name)
+	l.ok(err)
+	f, err := l.pool.OpenDownload(l.t.Context(), seedbed.FileOf(v.Pool, v.ID, id).ID)
+	l.ok(err)
+	got, err := io.ReadAll(f)
+	l.ok(err)
+	if !strings.HasPrefix(string(got), "what data has\x00") || l.pool.Uploads() != 1 {
+		l.t.Errorf("the file of volume %s begins with %q, of %d files", name, got[:min(20, len(got))], l.pool.Uploads())
+	}
+	l.volumeIn(name, "default", holder)
+}
+
+func (l *lab) notInFile(name, holder string) {
+	l.t.Helper()
+	if n := l.pool.Uploads(); n != 0 {
+		l.t.Errorf("%d files are left", n)
+	}
+	l.volumeIn(name, "default", holder)
 }
 
 func (l *lab) moveVolume(name, pool string) seedbed.JobID {
@@ -162,6 +203,27 @@ func TestMoveRefused(t *testing.T) {
 	l.volumeIn("data", second, "web1")
 	l.runUntil(l.moveVolume("data", "default"), seedbed.JobSucceeded)
 	l.volumeIn("data", "default", "web1")
+}
+
+// While a file of a volume is made, nothing else changes the volume, and a second file takes the place of the first.
+func TestDownloadHolds(t *testing.T) {
+	t.Parallel()
+	l := newLab(t).withProfile(seedbed.ReadyStarted)
+	l.stopped()
+	l.writtenVolume("data")
+	first := l.downloadVolume("data", "raw")
+	l.want("remove it", l.refusedVolume(seedbed.DoVolumeRemove, "data"), seedbed.ErrInUse)
+	l.runUntil(first, seedbed.JobSucceeded)
+	l.inFile(first, "data", "")
+	l.runUntil(l.attach("data", "web1"), seedbed.JobSucceeded)
+	second := l.downloadVolume("data", "")
+	_, err := l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoStart, Name: "web1", JobOptions: usual}, nil)
+	l.want("start its instance", err, seedbed.ErrInUse)
+	l.runUntil(second, seedbed.JobSucceeded)
+	l.inFile(second, "data", "web1")
+	_, err = l.intake.Submit(t.Context(), seedbed.Request{Action: seedbed.DoVolumeDownload, Name: "data",
+		Volume: seedbed.VolumeOrder{Download: seedbed.VolumeDownload{Format: "vmdk"}}, JobOptions: usual}, nil)
+	l.want("an unknown format", err, seedbed.ErrInvalid)
 }
 
 // A guest that somebody starts during the move keeps its volume: what it writes is not in the copy.

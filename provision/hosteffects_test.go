@@ -50,6 +50,14 @@ func (h *host) handlers() effects.Handlers {
 		}
 		return worker.FillUploaded(ctx, c.Job, h.in(a.Pool), a, to.Progress)
 	})
+	effects.ExportVolume.Handle(t, func(
+		ctx context.Context, c seedbed.Call, a effects.VolumeExport, to effects.Listener,
+	) (seedbed.Bytes, error) {
+		if err := h.fence(c); err != nil {
+			return 0, err
+		}
+		return worker.Export(ctx, c.Job, h.in(a.Pool), a, to.Progress)
+	})
 	effects.RemoveVolume.Handle(t, func(ctx context.Context, c seedbed.Call, a effects.VolumeRef) error {
 		return h.RemoveVolume(ctx, c, a.Pool, a.Name, a.Instance)
 	})

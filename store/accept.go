@@ -334,7 +334,7 @@ func acceptSubject(ctx context.Context, b *groupcommit.Batch, a *seedbed.Accepta
 		return acceptVolumeAdd(ctx, b, a)
 	case seedbed.JobVolumeRemove:
 		return acceptVolumeRemove(ctx, tx, &a.Job)
-	case seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobVolumeMove:
+	case seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobVolumeMove, seedbed.JobVolumeDownload:
 		return acceptVolumeChange(ctx, b, &a.Job)
 	case seedbed.JobAttach:
 		return acceptAttach(ctx, tx, &a.Job)

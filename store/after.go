@@ -43,6 +43,7 @@ func acceptPool(ctx context.Context, tx *sqldb.Tx, a *seedbed.Acceptance) (err e
 	case seedbed.JobStart, seedbed.JobStop, seedbed.JobReboot, seedbed.JobMigrate, // no pool, or already set
 		seedbed.JobOVA, seedbed.JobOVARemove, seedbed.JobBackupVerify, seedbed.JobBackupRemove,
 		seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobVolumeMove,
+		seedbed.JobVolumeDownload,
 		seedbed.JobAttach, seedbed.JobDetach,
 		seedbed.JobNICAdd, seedbed.JobNICRemove, seedbed.JobNICSet, seedbed.JobSet, seedbed.JobRename,
 		seedbed.JobFailover:

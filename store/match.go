@@ -24,7 +24,7 @@ func matched(ctx context.Context, tx *sqldb.Tx, asker *seedbed.Change, j seedbed
 		object, err = catalogue.LockOVA(ctx, tx, j.Subject)
 	case seedbed.JobVolumeRemove:
 		object, err = instances.LockProjectVolume(ctx, tx, j.Project, j.Subject)
-	case seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobVolumeMove:
+	case seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobVolumeMove, seedbed.JobVolumeDownload:
 		var spec seedbed.VolumeJob
 		if spec, err = volumeSpec(j); err != nil {
 			return err

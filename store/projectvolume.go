@@ -35,7 +35,8 @@ func checkProjectVolumeJob(a seedbed.Acceptance) (ok bool, err error) {
 		return true, cmp.Or(seedbed.CheckName("volume", a.Volume.Name), err)
 	case seedbed.JobVolumeRemove:
 		return true, seedbed.CheckName("volume", a.Job.Subject)
-	case seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobVolumeMove:
+	case seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobVolumeMove,
+		seedbed.JobVolumeDownload:
 		var spec seedbed.VolumeJob
 		if err := json.Unmarshal(a.Job.Spec, &spec); err != nil {
 			return true, seedbed.Errorf(seedbed.ErrInvalid, "a %s job needs the name of a volume", a.Job.Kind)
@@ -52,6 +53,9 @@ func checkProjectVolumeJob(a seedbed.Acceptance) (ok bool, err error) {
 		}
 		if err == nil && a.Job.Kind == seedbed.JobVolumeMove && spec.Place == nil {
 			err = seedbed.Errorf(seedbed.ErrInvalid, "a %s job needs a pool", a.Job.Kind)
+		}
+		if err == nil && a.Job.Kind == seedbed.JobVolumeDownload {
+			err = cmp.Or(spec.Download, &seedbed.VolumeDownload{}).Check()
 		}
 		if err != nil || changesVolume(a.Job.Kind) && a.Job.Instance == "" {
 			return true, err
@@ -144,9 +148,9 @@ func idleVolume(ctx context.Context, tx *sqldb.Tx, v seedbed.ProjectVolume) erro
 		return err
 	}
 	other, err := sqldb.One(ctx, tx, jobs.ScanJob, nil,
-		`SELECT `+jobs.JobColumns+` FROM job WHERE project = $1 AND subject = $2 AND kind IN ($3, $4, $5, $6, $7) AND instance = ''
+		`SELECT `+jobs.JobColumns+` FROM job WHERE project = $1 AND subject = $2 AND kind IN ($3, $4, $5, $6, $7, $8) AND instance = ''
 		AND `+jobs.Live+` ORDER BY created LIMIT 1`, v.Project, v.Name, seedbed.JobVolumeAdd, seedbed.JobVolumeRemove, seedbed.JobVolumeResize,
-		seedbed.JobVolumeSet, seedbed.JobVolumeMove)
+		seedbed.JobVolumeSet, seedbed.JobVolumeMove, seedbed.JobVolumeDownload)
 	if err == nil && other.ID == "" {
 		other, err = copying(ctx, tx, v)
 	}
@@ -235,7 +239,8 @@ func (db *DB) SetAttachment(ctx context.Context, ref seedbed.JobRef, to seedbed.
 // endVolume records what the end of a job means for the volume that it worked on.
 func endVolume(ctx context.Context, tx *sqldb.Tx, j seedbed.Job, in seedbed.JobState) error {
 	switch j.Kind {
-	case seedbed.JobVolumeAdd, seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobVolumeMove:
+	case seedbed.JobVolumeAdd, seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobVolumeMove,
+		seedbed.JobVolumeDownload:
 	default:
 		return nil
 	}
@@ -318,7 +323,7 @@ func ofVolume(j seedbed.Job) bool {
 
 // changesVolume reports whether a job of that kind works on a volume whether an instance has it or not.
 func changesVolume(k seedbed.JobKind) bool {
-	return k == seedbed.JobVolumeResize || k == seedbed.JobVolumeSet || k == seedbed.JobVolumeMove
+	return k == seedbed.JobVolumeResize || k == seedbed.JobVolumeSet || k == seedbed.JobVolumeMove || k == seedbed.JobVolumeDownload
 }
 
 // volumesAt returns the names of the projects' volumes that are only on that node.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -130,7 +131,7 @@ func resumableResize(ctx context.Context, tx *sqldb.Tx, j seedbed.Job) error {
 	return holdQuotas(ctx, groupcommit.Alone(tx), next)
 }
 
-// acceptVolumeChange completes the row of a job that changes the size or the limits of a volume. A growth must fit the quotas of the
+// acceptVolumeChange completes the row of a job that changes a volume, or makes a file of it. A growth must fit the quotas of the
 // volume's token and project.
 func acceptVolumeChange(ctx context.Context, b *groupcommit.Batch, j *seedbed.Job) error {
 	spec, err := volumeSpec(*j)
@@ -167,6 +168,8 @@ func acceptVolumeChange(ctx context.Context, b *groupcommit.Batch, j *seedbed.Jo
 		}
 	case seedbed.JobVolumeMove:
 		err = acceptMove(ctx, b, j, v, &done, *spec.Place)
+	case seedbed.JobVolumeDownload:
+		done.Download = cmp.Or(spec.Download, &seedbed.VolumeDownload{})
 	default:
 		done.Was, done.Limits = &v.IOLimits, &seedbed.IOLimits{}
 		*done.Limits, err = spec.Set.Of(v.IOLimits)

@@ -72,6 +72,8 @@ func volumeCall(r seedbed.Request, query map[string]string) call {
 		to.path, to.body = to.path+"/limits", o.Set
 	case seedbed.DoVolumeMove:
 		to.path, to.body = to.path+"/move", o.Move
+	case seedbed.DoVolumeDownload:
+		to.path, to.body = to.path+"/download", o.Download
 	case seedbed.DoVolumeAttach:
 		to.path, to.body = to.path+"/attach", o.Attach
 	case seedbed.DoVolumeDetach:

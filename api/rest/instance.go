@@ -198,6 +198,10 @@ func (r *router) ticket(ctx context.Context, c *fiber.Ctx, i seedbed.Instance, c
 	if err := runs(i); err != nil {
 		return err
 	}
+	return r.giveTicket(ctx, c, ch)
+}
+
+func (r *router) giveTicket(ctx context.Context, c *fiber.Ctx, ch server.Channel) error {
 	t, err := r.IssueTicket(ctx, c, ch)
 	if err != nil {
 		return err

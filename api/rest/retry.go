@@ -122,7 +122,8 @@ func (r *router) again(ctx context.Context, j seedbed.Job, o seedbed.JobOptions)
 				Params: map[string]any{"snapshot": s.Name, "freeze": string(s.Freeze)}, Schedule: s.Schedule}, nil)
 		}
 		return r.VolumeJobs.RemoveSnapshot(ctx, subject, s.Name, o)
-	case seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobVolumeMove:
+	case seedbed.JobAttach, seedbed.JobDetach, seedbed.JobVolumeResize, seedbed.JobVolumeSet, seedbed.JobVolumeMove,
+		seedbed.JobVolumeDownload:
 		return r.volumeAgain(ctx, j, o)
 	case seedbed.JobNICRemove, seedbed.JobNICSet:
 		return r.nicAgain(ctx, j, o)
@@ -186,6 +187,8 @@ func (r *router) volumeAgain(ctx context.Context, j seedbed.Job, o seedbed.JobOp
 		if v.Node == "" && v.Holder == "" && !seedbed.IsTenant(ctx) { // otherwise there is nothing to choose
 			req.Volume.Move.Node = s.Place.Node
 		}
+	case j.Kind == seedbed.JobVolumeDownload && s.Download != nil:
+		req.Action, req.Volume.Download = seedbed.DoVolumeDownload, *s.Download
 	case j.Kind == seedbed.JobDetach:
 		req.Action, req.Volume.Attach.Instance = seedbed.DoVolumeDetach, j.Subject
 	default:

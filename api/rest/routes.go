@@ -150,6 +150,7 @@ func (r *router) projectRoutes() []route {
 		{post, "/volumes/:name/content", seedbed.ActionDiskManage, server.UploadTimeout, r.accept(r.uploadVolume)},
 		{post, "/volumes/:name/limits", seedbed.ActionDiskManage, call, r.volumeChange(seedbed.DoVolumeSet, readVolumeSet)},
 		{post, "/volumes/:name/move", seedbed.ActionDiskManage, call, r.volumeChange(seedbed.DoVolumeMove, readVolumeMove)},
+		{post, "/volumes/:name/download", seedbed.ActionDiskManage, call, r.volumeChange(seedbed.DoVolumeDownload, readVolumeDownload)},
 		{post, "/volumes/:name/attach", seedbed.ActionDiskAttach, call, r.volumeChange(seedbed.DoVolumeAttach, readAttachment)},
 		{post, "/volumes/:name/detach", seedbed.ActionDiskAttach, call, r.volumeChange(seedbed.DoVolumeDetach, readDetachment)},
 
@@ -215,6 +216,7 @@ func (r *router) projectRoutes() []route {
 		{get, "/jobs/:id", seedbed.ActionJobRead, call, r.job},
 		{get, "/jobs/:id/events", seedbed.ActionJobRead, server.MaxWait + server.CallTimeout, r.events},
 		{get, "/jobs/:id/output", seedbed.ActionJobOutput, server.MaxWait + server.CallTimeout, answer(r.jobOutput)},
+		{post, "/jobs/:id/file", seedbed.ActionDiskManage, call, r.openVolumeFile},
 		{post, "/jobs/:id/cancel", seedbed.ActionJobCancel, call, r.cancelJob},
 		{post, "/jobs/:id/retry", seedbed.ActionJobRetry, call, r.accept(r.retryJob)},
 		{post, "/jobs/:id/undo", seedbed.ActionJobUndo, call, r.undoJob},

@@ -236,7 +236,8 @@ func (r *router) volumeChange(action string, read func(c *fiber.Ctx, req *seedbe
 			return err
 		}
 		switch action {
-		case seedbed.DoVolumeRemove, seedbed.DoVolumeResize, seedbed.DoVolumeSet, seedbed.DoVolumeMove:
+		case seedbed.DoVolumeRemove, seedbed.DoVolumeResize, seedbed.DoVolumeSet, seedbed.DoVolumeMove,
+			seedbed.DoVolumeDownload:
 			ctx = server.OnMatch(ctx, c)
 		}
 		return r.submitOrPlan(ctx, c, req, dry)
@@ -259,6 +260,32 @@ func readVolumeSet(c *fiber.Ctx, req *seedbed.Request) error {
 
 func readVolumeMove(c *fiber.Ctx, req *seedbed.Request) error {
 	return server.Receive(c, &req.Volume.Move)
+}
+
+func readVolumeDownload(c *fiber.Ctx, req *seedbed.Request) error {
+	return server.Receive(c, &req.Volume.Download)
+}
+
+// openVolumeFile answers with a ticket to download the file that a job has made of a volume.
+func (r *router) openVolumeFile(ctx context.Context, c *fiber.Ctx) error {
+	j, err := r.asked(ctx, c)
+	if err != nil {
+		return err
+	}
+	var spec seedbed.VolumeJob
+	switch {
+	case j.Kind != seedbed.JobVolumeDownload:
+		return seedbed.Errorf(seedbed.ErrConflict, "job %s makes no file: it is a %s job, and not a %s job", j.ID.Short(), j.Kind,
+			seedbed.JobVolumeDownload)
+	case j.State != seedbed.JobSucceeded:
+		return seedbed.Errorf(seedbed.ErrConflict, "job %s is %s: its file can be downloaded once it has succeeded", j.ID.Short(), j.State)
+	}
+	if err := specOf(j, &spec); err != nil {
+		return err
+	}
+	f := seedbed.FileOf(j.Pool, spec.ID, j.ID)
+	return r.giveTicket(ctx, c, server.Channel{Node: j.Node, Action: seedbed.ActionDiskManage, Volume: &f,
+		What: "the file of volume " + spec.Name})
 }
 
 func readAttachment(c *fiber.Ctx, req *seedbed.Request) error {

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -37,6 +36,8 @@ type Terminals interface {
 	GuestWait(ctx context.Context, node string, id seedbed.InstanceID, process int64) (seedbed.GuestProcess, error)
 	// OpenGuestFile copies a file from an instance's guest or to it.
 	OpenGuestFile(ctx context.Context, node string, f seedbed.GuestFile) (*duplex.Conn, error)
+	// OpenVolumeFile sends a file that was made of a volume.
+	OpenVolumeFile(ctx context.Context, node string, f seedbed.VolumeFile) (*duplex.Conn, error)
 }
 
 const (
@@ -53,10 +54,12 @@ const (
 
 // Channel is what a ticket opens: a connection to a console, a screen or a file, for one caller.
 type Channel struct {
+	// Instance is whose it is; zero for the file of a volume.
 	Instance seedbed.InstanceName `json:"instance"`
 	Node     string               `json:"node"`
-	// Console, File or Screen is set.
+	// Console, File, Volume or Screen is set.
 	Console *seedbed.ConsoleSession `json:"console,omitempty"`
+	Volume  *seedbed.VolumeFile     `json:"volume,omitempty"`
 	File    *seedbed.GuestFile      `json:"file,omitempty"`
 	Screen  seedbed.InstanceID      `json:"screen,omitempty"`
 	// Action is what the caller must be allowed to do for as long as the channel lasts.
@@ -194,6 +197,8 @@ func (ch Channel) open(ctx context.Context, t Terminals) (*duplex.Conn, error) {
 		return t.OpenConsole(ctx, ch.Node, *ch.Console)
 	case ch.File != nil:
 		return t.OpenGuestFile(ctx, ch.Node, *ch.File)
+	case ch.Volume != nil:
+		return t.OpenVolumeFile(ctx, ch.Node, *ch.Volume)
 	}
 	return t.OpenScreen(ctx, ch.Node, ch.Screen)
 }
@@ -206,7 +211,11 @@ func (r *Router) note(ch Channel, what string) error {
 	defer cancel()
 	o := ch.Opener
 	change := &seedbed.Change{Actor: o.Actor, Role: o.Role, Project: o.Project, Visits: o.Visits, From: o.From, Request: o.Request}
-	return r.Store.Note(seedbed.WithChange(ctx, change), fmt.Sprintf("%s %s of instance %s", what, ch.What, ch.Instance))
+	text := what + " " + ch.What
+	if ch.Volume == nil {
+		text += " of instance " + ch.Instance.String()
+	}
+	return r.Store.Note(seedbed.WithChange(ctx, change), text)
 }
 
 // admit returns an error if the caller may not have the channel any more.

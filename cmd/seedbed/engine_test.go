@@ -20,6 +20,8 @@ import (
 type engine struct {
 	db   *store.DB
 	pool disks
+	// files has the files that are made of volumes.
+	files *drivertest.Pool
 }
 
 func (e engine) run(ctx context.Context) error {
@@ -70,19 +72,20 @@ var stages = map[seedbed.JobKind][]string{
 	seedbed.JobAdopt:  {"take-volumes", "take-domain", "publish"},
 	seedbed.JobForget: {"retract", "release-domain", "release-volumes"},
 
-	seedbed.JobVolumeAdd:    {"make-volume"},
-	seedbed.JobVolumeRemove: {"delete-volume"},
-	seedbed.JobVolumeResize: {"grow"},
-	seedbed.JobVolumeSet:    {"limit"},
-	seedbed.JobVolumeMove:   {"copy", "move", "delete-volume"},
-	seedbed.JobAttach:       {"attach", "show-volume"},
-	seedbed.JobDetach:       {"hide-volume", "detach"},
-	seedbed.JobNICAdd:       {"publish-nic", "plug", "show-nic"},
-	seedbed.JobNICRemove:    {"hide-nic", "unplug", "drop-nic"},
-	seedbed.JobNICSet:       {"hide-nic", "unplug", "switch-nic", "plug", "show-nic"},
-	seedbed.JobSet:          {"configure"},
-	seedbed.JobRename:       {"rename", "publish"},
-	seedbed.JobFailover:     {"fence", "recover"},
+	seedbed.JobVolumeAdd:      {"make-volume"},
+	seedbed.JobVolumeRemove:   {"delete-volume"},
+	seedbed.JobVolumeResize:   {"grow"},
+	seedbed.JobVolumeSet:      {"limit"},
+	seedbed.JobVolumeMove:     {"copy", "move", "delete-volume"},
+	seedbed.JobVolumeDownload: {"copy"},
+	seedbed.JobAttach:         {"attach", "show-volume"},
+	seedbed.JobDetach:         {"hide-volume", "detach"},
+	seedbed.JobNICAdd:         {"publish-nic", "plug", "show-nic"},
+	seedbed.JobNICRemove:      {"hide-nic", "unplug", "drop-nic"},
+	seedbed.JobNICSet:         {"hide-nic", "unplug", "switch-nic", "plug", "show-nic"},
+	seedbed.JobSet:            {"configure"},
+	seedbed.JobRename:         {"rename", "publish"},
+	seedbed.JobFailover:       {"fence", "recover"},
 
 	seedbed.JobSnapshotRestore: {"restore", "delete-snapshot"},
 	seedbed.JobBackup:          {"snapshot", "back-up", "delete-snapshot"},
@@ -118,6 +121,16 @@ func (e engine) work(ctx context.Context, job *seedbed.Job) error {
 		if job.Kind == seedbed.JobVolumeSet {
 			var spec seedbed.VolumeJob
 			if err := errors.Join(json.Unmarshal(job.Spec, &spec), e.db.SetVolumeLimits(ctx, job.Ref(), *spec.Limits)); err != nil {
+				return err
+			}
+		}
+		if job.Kind == seedbed.JobVolumeDownload {
+			var spec seedbed.VolumeJob
+			if err := json.Unmarshal(job.Spec, &spec); err != nil {
+				return err
+			}
+			text := "what volume " + spec.Name + " has as " + spec.Download.Format
+			if err := e.files.AddFile(seedbed.FileOf(job.Pool, spec.ID, job.ID), []byte(text)); err != nil {
 				return err
 			}
 		}

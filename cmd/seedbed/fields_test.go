@@ -95,6 +95,7 @@ var requests = []struct {
 	{seedbed.VolumeRequest{}, map[string]string{"name": argument}},
 	{wire.VolumeChange{}, map[string]string{"name": argument}},
 	{seedbed.VolumeResize{}, map[string]string{"size": argument}},
+	{seedbed.VolumeDownload{}, nil},
 	{seedbed.Attachment{}, map[string]string{"instance": argument}},
 	{wire.ConsoleRequest{}, map[string]string{
 		"read_only": "vm console --read-only", "take": "vm console --take", "tail": "vm console --tail",

@@ -109,6 +109,7 @@ var objectCommands = map[string][]string{
 	"volume detach":               {"{volume}", "{volume} {instance}"},
 	"volume resize":               {"{volume} 1TiB"},
 	"volume upload":               {"{held} {file} --no-wait"},
+	"volume download":             {"{volume} {out}"},
 	"volume move":                 {"{volume} --pool default"},
 	"volume set":                  {"{volume} --iops 500"},
 	"volume rename":               {"{volume} other"},

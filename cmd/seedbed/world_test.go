@@ -107,7 +107,7 @@ func newWorld(ctx context.Context, dir string) (*world, error) {
 		func() error { return hooks.Serve(ctx, hookLn) },
 		func() error { return rest.Serve(ctx, apiLn) },
 		func() error { return rest.ServeSocket(ctx, sockLn) },
-		func() error { return engine{db, pool}.run(ctx) },
+		func() error { return engine{db, pool, terminals.Pool}.run(ctx) },
 		func() error { return deliverer.Run(ctx) },
 	} {
 		wait.Go(func() {

@@ -71,3 +71,22 @@ func (r *File) Read(ctx context.Context, b []byte, offset int64) error {
 	}
 	return err
 }
+
+// FileSink is a raw disk in a file that is filled.
+type FileSink struct {
+	File *os.File
+	// Need returns an error if there is no room for so much more.
+	Need func(seedbed.Bytes) error
+}
+
+// Write implements Sink.
+func (s FileSink) Write(ctx context.Context, b []byte, offset int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.Need(seedbed.Bytes(len(b))); err != nil {
+		return err
+	}
+	_, err := s.File.WriteAt(b, offset)
+	return err
+}

@@ -49,3 +49,17 @@ func (p *Pool) OpenUpload(ctx context.Context, id, format string) (backup.Source
 	}
 	return src, nil
 }
+
+// WriteDownload implements worker.Spooler. The file waits in the scratch directory.
+func (p *Pool) WriteDownload(
+	ctx context.Context, id, format string, disk backup.Source, progress func(seedbed.Progress),
+) (seedbed.Bytes, error) {
+	return p.spool.WriteDownload(ctx, id, image.Format(format), disk.Size(), func(f *os.File) error {
+		return backup.Copy(ctx, disk, backup.FileSink{File: f, Need: image.Room(p.cfg.Scratch, scratchReserve)}, progress)
+	})
+}
+
+// OpenDownload implements worker.Spooler.
+func (p *Pool) OpenDownload(_ context.Context, id string) (io.ReadCloser, error) {
+	return p.spool.OpenDownload(id)
+}

@@ -160,7 +160,7 @@ func (p *Pool) fill(ctx context.Context, want tag, fill func(context.Context, ba
 	defer p.discard(f.Name())
 	err = f.Truncate(want.Size)
 	if err == nil {
-		err = fill(ctx, rawSink{p, f})
+		err = fill(ctx, backup.FileSink{File: f, Need: p.need})
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return p.room(err)
@@ -173,22 +173,4 @@ func (p *Pool) fill(ctx context.Context, want tag, fill func(context.Context, ba
 		return err
 	}
 	return p.publishNew(ctx, path, want)
-}
-
-// rawSink writes a raw disk.
-type rawSink struct {
-	p *Pool
-	f *os.File
-}
-
-// Write implements backup.Sink. It leaves the pool's reserve.
-func (s rawSink) Write(ctx context.Context, b []byte, offset int64) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := s.p.need(seedbed.Bytes(len(b))); err != nil {
-		return err
-	}
-	_, err := s.f.WriteAt(b, offset)
-	return err
 }

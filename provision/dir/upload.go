@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 
 	"seedbed"
 	"seedbed/provision/backup"
+	"seedbed/provision/image"
 )
 
 // ReceiveUpload implements worker.Spooler. The file is kept in the pool's own directory, so that
@@ -41,4 +43,25 @@ func (p *Pool) OpenUpload(ctx context.Context, id, format string) (backup.Source
 		return nil, err
 	}
 	return src, nil
+}
+
+// WriteDownload implements worker.Spooler.
+func (p *Pool) WriteDownload(
+	ctx context.Context, id, format string, disk backup.Source, progress func(seedbed.Progress),
+) (seedbed.Bytes, error) {
+	if err := p.ready(ctx); err != nil {
+		return 0, fmt.Errorf("write file %s: %w", id, err)
+	}
+	size, err := p.spool.WriteDownload(ctx, id, image.Format(format), disk.Size(), func(f *os.File) error {
+		return backup.Copy(ctx, disk, backup.FileSink{File: f, Need: p.need}, progress)
+	})
+	return size, p.room(err)
+}
+
+// OpenDownload implements worker.Spooler.
+func (p *Pool) OpenDownload(ctx context.Context, id string) (io.ReadCloser, error) {
+	if err := p.ready(ctx); err != nil {
+		return nil, fmt.Errorf("open file %s: %w", id, err)
+	}
+	return p.spool.OpenDownload(id)
 }

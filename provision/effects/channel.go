@@ -18,6 +18,9 @@ var (
 	// OpenGuestFile copies a file from a guest or to it, by its agent. Who writes sends the note of the end after the bytes. The
 	// note that ends the session says whether all was copied.
 	OpenGuestFile = Channel[seedbed.GuestFile]{"open-guest-file"}
+	// OpenVolumeFile sends a file that ExportVolume has made, and then the note sent with its digest. A client that has received all
+	// sends the note of the end, which removes the file.
+	OpenVolumeFile = Channel[seedbed.VolumeFile]{"open-volume-file"}
 )
 
 // Opener opens connections to one worker. A fleet's client does so over the wire. It returns ErrUnavailable if the worker

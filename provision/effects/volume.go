@@ -8,7 +8,10 @@ var (
 	// CopyVolume makes a volume with the content of another one. RemoveSnapshot removes what it may leave on that one.
 	CopyVolume = Effect[seedbed.VolumeCopy, seedbed.VolumeInfo]{"copy-volume"}
 	// FillVolume makes a volume with the disk in an uploaded file, which DropUpload removes.
-	FillVolume    = Effect[UploadedVolume, seedbed.VolumeInfo]{"fill-volume"}
+	FillVolume = Effect[UploadedVolume, seedbed.VolumeInfo]{"fill-volume"}
+	// ExportVolume makes a file of a volume, which OpenVolumeFile sends and DropUpload removes. The result is the file's size.
+	// RemoveSnapshot removes what it may leave on the volume.
+	ExportVolume  = Effect[VolumeExport, seedbed.Bytes]{"export-volume"}
 	RemoveVolume  = Order[VolumeRef]{"remove-volume"}
 	ResizeVolume  = Effect[VolumeSize, seedbed.VolumeInfo]{"resize-volume"}
 	FlattenVolume = Effect[VolumeRef, seedbed.VolumeInfo]{"flatten-volume"}
@@ -60,6 +63,12 @@ type (
 		seedbed.VolumeSpec
 		Upload string `json:"upload"`
 		Format string `json:"format,omitempty"`
+	}
+	// VolumeExport asks for a file with what a volume has, raw or qcow2. Source has the pool of the file.
+	VolumeExport struct {
+		seedbed.VolumeFile
+		Format string             `json:"format"`
+		Source seedbed.CopySource `json:"source"`
 	}
 	// VolumeSize is the size that a volume of an instance is to have.
 	VolumeSize struct {

@@ -98,6 +98,11 @@ func (f *Fleet) OpenGuestFile(ctx context.Context, node string, file seedbed.Gue
 	return effects.OpenGuestFile.Open(ctx, f.client(node), file)
 }
 
+// OpenVolumeFile sends a file that was made of a volume on that node: see effects.OpenVolumeFile.
+func (f *Fleet) OpenVolumeFile(ctx context.Context, node string, file seedbed.VolumeFile) (*duplex.Conn, error) {
+	return effects.OpenVolumeFile.Open(ctx, f.client(node), file)
+}
+
 // Probe returns the addresses that hosts outside a node answer for: see effects.ProbeAddresses.
 func (f *Fleet) Probe(ctx context.Context, node string, asked []seedbed.AddressProbe) (seedbed.AddressesProbed, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.every.ask)

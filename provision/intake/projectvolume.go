@@ -73,6 +73,11 @@ func (in *Intake) volumeWork(ctx context.Context, req seedbed.Request) (volumeWo
 		return in.limitedVolume(ctx, v, req)
 	case seedbed.DoVolumeMove:
 		return in.movedVolume(ctx, v, req)
+	case seedbed.DoVolumeDownload:
+		if err := req.Volume.Download.Check(); err != nil {
+			return volumeWork{}, err
+		}
+		return in.downloadedVolume(ctx, v, req)
 	case seedbed.DoVolumeDetach:
 		return in.detach(ctx, v, req)
 	}
@@ -229,6 +234,15 @@ func (in *Intake) movedVolume(ctx context.Context, v seedbed.ProjectVolume, req 
 		return w, unheld(ctx, to.Pool, err)
 	}
 	return w, nil
+}
+
+// downloadedVolume returns the job that makes a file of a volume.
+func (in *Intake) downloadedVolume(ctx context.Context, v seedbed.ProjectVolume, req seedbed.Request) (volumeWork, error) {
+	w, err := in.onVolume(ctx, v, req, seedbed.VolumeJob{ID: v.ID, Name: v.Name, Download: &req.Volume.Download})
+	if err == nil {
+		err = in.readable(ctx, source{ProjectVolume: v, inst: w.inst})
+	}
+	return w, err
 }
 
 // onVolume returns a job on a volume: one of the instance that has it, if any does.

@@ -153,6 +153,7 @@ var kinds = map[seedbed.JobKind]func(*task) engine.Plan{
 	seedbed.JobVolumeResize:   (*task).volumeResizePlan,
 	seedbed.JobVolumeSet:      (*task).volumeSetPlan,
 	seedbed.JobVolumeMove:     (*task).volumeMovePlan,
+	seedbed.JobVolumeDownload: (*task).volumeDownloadPlan,
 	seedbed.JobAttach:         (*task).attachPlan,
 	seedbed.JobDetach:         (*task).detachPlan,
 	seedbed.JobNICAdd:         (*task).nicAddPlan,

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -159,4 +160,56 @@ func (t *task) removeMoved(ctx context.Context) error {
 		return fmt.Errorf("volume %s is recorded in pool %s: expected %s, where it was copied to", v.Name, v.Pool, spec.Place.Pool)
 	}
 	return t.discard(ctx, seedbed.Volume{Pool: spec.Former.Pool, Name: v.Volume}, v.Owner, 100)
+}
+
+// volumeDownloadPlan makes a file of a volume, from which it is downloaded once the job has ended.
+func (t *task) volumeDownloadPlan() engine.Plan {
+	return engine.Plan{Stages: []engine.Stage{{Name: "copy", Run: t.writeFile, Undo: t.dropFile, Limit: t.copyLimit("copy")}}}
+}
+
+// downloaded returns the volume of a job that makes a file of it, and the file.
+func (t *task) downloaded(ctx context.Context) (v seedbed.ProjectVolume, file effects.VolumeExport, err error) {
+	spec, err := t.volumeSpec()
+	if err != nil {
+		return v, file, err
+	}
+	if v, err = t.held(ctx); err != nil {
+		return v, file, err
+	}
+	file = effects.VolumeExport{VolumeFile: seedbed.FileOf(v.Pool, v.ID, t.Ref.ID), Format: seedbed.FileQCOW2}
+	if spec.Download != nil {
+		file.Format = cmp.Or(spec.Download.Format, file.Format)
+	}
+	file.Source = seedbed.VolumeSource{Volume: v.Volume, Owner: v.Owner, Pool: v.Pool}.Source(t.copySnapshot())
+	return v, file, nil
+}
+
+// writeFile makes the file.
+func (t *task) writeFile(ctx context.Context) error {
+	v, file, err := t.downloaded(ctx)
+	if err != nil {
+		return err
+	}
+	var size seedbed.Bytes
+	err = t.Effect(ctx, func(ctx context.Context, call seedbed.Call) (err error) {
+		size, err = effects.ExportVolume.Do(ctx, t.Worker(), call, file, effects.OnProgress(t.percent("reading")))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("make a file of volume %s: %w", v.Name, err)
+	}
+	t.Event("info", 100, "the file of volume %s is ready (%s, %s): it can be downloaded for a day", v.Name, file.Format, size)
+	return nil
+}
+
+// dropFile removes the file, and the snapshot that was taken for it.
+func (t *task) dropFile(ctx context.Context) error {
+	v, file, err := t.downloaded(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.dropUpload(ctx, v.Pool, file.ID); err != nil {
+		return err
+	}
+	return t.endCopying(ctx, v.Pool, seedbed.VolumeSource{Name: v.Name, Volume: v.Volume, Owner: v.Owner})
 }

@@ -18,7 +18,7 @@ import (
 	"seedbed/provision/effects"
 )
 
-// Spooler receives uploaded files for later imports.
+// Spooler receives uploaded files for later imports, and keeps files that are downloaded.
 type Spooler interface {
 	// ReceiveUpload writes body to a file of the pool's own and returns what the file contains.
 	// After an error nothing of it is left. Errors: ErrInvalid for a file that cannot be imported
@@ -28,7 +28,13 @@ type Spooler interface {
 	// OpenUpload opens the disk in such a file, which stays, for reading. The file must have that format, qcow2 or raw; empty means
 	// either. Errors: ErrInvalid if it is not a usable disk, or is no longer there, ErrFull without room.
 	OpenUpload(ctx context.Context, id, format string) (backup.Source, error)
-	// DropUpload removes such a file; an absent file counts as removed.
+	// WriteDownload writes a disk to a file of that format, qcow2 or raw, from which it is downloaded, and returns the size of the
+	// file. Files of the same volume, whose IDs begin with the same 32 digits, are removed. A second call writes it again. Errors:
+	// ErrFull without room. progress may be nil.
+	WriteDownload(ctx context.Context, id, format string, disk backup.Source, progress func(seedbed.Progress)) (seedbed.Bytes, error)
+	// OpenDownload opens such a file. It returns ErrNotFound if there is none.
+	OpenDownload(ctx context.Context, id string) (io.ReadCloser, error)
+	// DropUpload removes an uploaded file, or one to be downloaded; an absent file counts as removed.
 	DropUpload(ctx context.Context, id string) error
 }
 

@@ -34,6 +34,16 @@ func (s *Server) handleVolumes(h effects.Handlers) {
 		}
 		return FillUploaded(ctx, c.Job, pool, a, to.Progress)
 	})
+	effects.ExportVolume.Handle(h, func(
+		ctx context.Context, c seedbed.Call, a effects.VolumeExport, to effects.Listener,
+	) (seedbed.Bytes, error) {
+		pool, err := s.owned(a.Pool, a.Source.Of)
+		if err != nil {
+			return 0, err
+		}
+		return Export(ctx, c.Job, pool, a, to.Progress)
+	})
+	effects.OpenVolumeFile.Handle(h, s.sendFile)
 	effects.RemoveVolume.Handle(h, func(ctx context.Context, _ seedbed.Call, a effects.VolumeRef) error {
 		pool, err := s.owned(a.Pool, a.Instance)
 		if err != nil {

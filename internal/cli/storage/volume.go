@@ -15,7 +15,7 @@ func VolumeCommand(a *cli.App) *cobra.Command {
 	c := cli.Group(&cobra.Command{Use: "volume", Aliases: []string{"volumes"}, Short: "Manage volumes that can be attached to instances"})
 	r := volumes(a)
 	c.AddCommand(volumeAdd(a), r.List(a, "list", "List volumes, and the disks of instances"), r.Show(a, "show NAME", "Show a volume"),
-		volumeResize(a), volumeSet(a), volumeMove(a), volumeUpload(a),
+		volumeResize(a), volumeSet(a), volumeMove(a), volumeUpload(a), volumeDownload(a),
 		volumeAttach(a), volumeDetach(a), volumeRename(a), volumeRemove(a))
 	return c
 }

@@ -16,6 +16,7 @@ var backupCases = []poolCase{
 	{"back up refused", testBackUpRefused},
 	{"fill", testFill},
 	{"transfer", testTransfer},
+	{"download", testDownload},
 }
 
 // place makes a place for backups in a directory.

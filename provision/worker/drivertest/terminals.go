@@ -23,6 +23,8 @@ type Terminals struct {
 	client *fleet.Client
 	// Agent is the agent of all guests.
 	Agent *GuestAgent
+	// Pool is the pool "default", which has the files that were made of volumes.
+	Pool *Pool
 	// Stop ends the worker.
 	Stop func() error
 }
@@ -34,10 +36,11 @@ func NewTerminals(dir string) (*Terminals, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Terminals{Hypervisor: NewHypervisor(), client: fleet.NewClient(at), Agent: NewGuestAgent()}
+	t := &Terminals{Hypervisor: NewHypervisor(), client: fleet.NewClient(at), Agent: NewGuestAgent(), Pool: NewPool()}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	server := worker.New(worker.Config{Node: "hv1", Hypervisor: t.Hypervisor, Log: slog.New(slog.DiscardHandler)})
+	server := worker.New(worker.Config{Node: "hv1", Hypervisor: t.Hypervisor, Log: slog.New(slog.DiscardHandler),
+		Pools: map[string]worker.Pool{"default": t.Pool}})
 	go func() { served <- server.Serve(ctx, ln) }()
 	t.Stop = sync.OnceValue(func() error {
 		cancel()
@@ -126,4 +129,9 @@ func (t *Terminals) wake(ctx context.Context, id seedbed.InstanceID) error {
 		}
 	}
 	return err
+}
+
+// OpenVolumeFile sends a file that was made of a volume.
+func (t *Terminals) OpenVolumeFile(ctx context.Context, _ string, f seedbed.VolumeFile) (*duplex.Conn, error) {
+	return effects.OpenVolumeFile.Open(ctx, t.client, f)
 }

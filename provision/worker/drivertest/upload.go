@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
+	"strings"
 
 	"seedbed"
 	"seedbed/provision/backup"
@@ -115,5 +117,42 @@ func (p *Pool) OpenUpload(ctx context.Context, id, format string) (backup.Source
 			return nil, fmt.Errorf("the uploaded file %w", err)
 		}
 		return &archived{content: string(data), size: size}, nil
+	})
+}
+
+// WriteDownload implements worker.Spooler. Whatever the format, the file has the raw disk.
+func (p *Pool) WriteDownload(
+	ctx context.Context, id, _ string, disk backup.Source, _ func(seedbed.Progress),
+) (size seedbed.Bytes, err error) {
+	data := make([]byte, min(disk.Size(), seedbed.MiB))
+	if err := disk.Read(ctx, data, 0); err != nil {
+		return 0, err
+	}
+	return seedbed.Bytes(len(data)), p.effect(ctx, "WriteDownload", func() error {
+		if err := p.room(); err != nil {
+			return err
+		}
+		maps.DeleteFunc(p.uploads, func(other string, _ []byte) bool { return strings.HasPrefix(other, id[:32]) })
+		p.uploads[id] = data
+		return nil
+	})
+}
+
+// OpenDownload implements worker.Spooler.
+func (p *Pool) OpenDownload(ctx context.Context, id string) (io.ReadCloser, error) {
+	return effect(ctx, p, "OpenDownload", func() (io.ReadCloser, error) {
+		data, ok := p.uploads[id]
+		if !ok {
+			return nil, seedbed.Errorf(seedbed.ErrNotFound, "file %s is not there any more", id)
+		}
+		return io.NopCloser(bytes.NewReader(data)), nil
+	})
+}
+
+// AddFile gives the pool a file to be downloaded.
+func (p *Pool) AddFile(f seedbed.VolumeFile, data []byte) error {
+	return p.effect(context.Background(), "AddFile", func() error {
+		p.uploads[f.ID] = data
+		return nil
 	})
 }

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"seedbed"
 	"seedbed/internal/ovatest"
+	"seedbed/provision/backup"
 	"seedbed/provision/effects"
 	"seedbed/provision/worker"
 )
@@ -197,4 +199,58 @@ func testUploadRefused(t *testing.T, _ PoolDriver, p worker.Pool) {
 		}
 	}
 	images(t, p)
+}
+
+// testDownload makes files of a volume, of which the last one stays until it is dropped.
+func testDownload(t *testing.T, d PoolDriver, p worker.Pool) {
+	ctx, job := t.Context(), seedbed.NewJobID()
+	spec := clone(BootableSize)
+	spec.Image = ""
+	_, err := p.FillVolume(ctx, job, spec, "test", func(ctx context.Context, to backup.Sink) error {
+		return to.Write(ctx, []byte("seedbed"), 1000)
+	})
+	ok(t, "make the volume", err)
+	volume := seedbed.NewVolumeID()
+	var files []seedbed.VolumeFile
+	for _, format := range []string{seedbed.FileQCOW2, seedbed.FileRaw, seedbed.FileRaw} {
+		f := seedbed.FileOf("p", volume, seedbed.NewJobID())
+		order := effects.VolumeExport{VolumeFile: f, Format: format,
+			Source: seedbed.CopySource{From: spec.Name, Of: spec.Instance, Snapshot: "copy-1"}}
+		for range 2 {
+			size, err := worker.Export(ctx, job, p, order, nil)
+			ok(t, "make a "+format+" file", err)
+			if size < 1007 {
+				t.Errorf("the %s file has %s", format, size)
+			}
+		}
+		files = append(files, f)
+		if len(files) > 1 {
+			_, err := p.OpenDownload(ctx, files[len(files)-2].ID)
+			is(t, "open an earlier file", err, seedbed.ErrNotFound)
+		}
+		in, err := p.OpenDownload(ctx, f.ID)
+		ok(t, "open the file", err)
+		got, err := io.ReadAll(in)
+		ok(t, "read the file", errors.Join(err, in.Close()))
+		switch {
+		case bytes.HasPrefix(got, []byte("QFI\xfb")):
+			if format == seedbed.FileRaw {
+				t.Error("the raw file is qcow2")
+			}
+		case len(got) < 1007 || string(got[1000:1007]) != "seedbed":
+			t.Errorf("the %s file has %d bytes, and not what the volume has", format, len(got))
+		case seedbed.Bytes(len(got)) > BootableSize:
+			t.Errorf("the %s file has %d bytes: more than the volume", format, len(got))
+		}
+	}
+	taken, err := p.Snapshots(ctx, spec.Name, spec.Instance)
+	if ok(t, "snapshots", err); len(taken) != 0 {
+		t.Errorf("the snapshots %v are left", taken)
+	}
+	last := files[len(files)-1].ID
+	ok(t, "drop", p.DropUpload(ctx, last))
+	ok(t, "drop again", p.DropUpload(ctx, last))
+	_, err = p.OpenDownload(ctx, last)
+	is(t, "open what was dropped", err, seedbed.ErrNotFound)
+	ok(t, "remove", p.RemoveVolume(ctx, spec.Name, spec.Instance))
 }

@@ -9,7 +9,7 @@ func TestPVCBareNetwork(t *testing.T) {
 	for _, c := range []call{
 		{"POST", "/network", "vni=2004&description=bare&nettype=managed", 200, msg("Network 'bare' added successfully!")},
 		{
-			"GET", "/network/2004", "", 200, `[{"vni":2004,"description":"bare","type":"managed","mtu":1450,"domain":"None","name_servers":[],` +
+			"GET", "/network/2004", "", 200, `[{"vni":2004,"description":"bare","type":"managed","mtu":"1450","domain":"None","name_servers":[],` +
 				`"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},` +
 				`"ip4":{"network":"None","gateway":"None","dhcp_flag":"False","dhcp_start":"None","dhcp_end":"None"}}]`,
 		},
@@ -27,7 +27,7 @@ func TestPVCGateway6(t *testing.T) {
 	s := provisioner(t)
 	const net = "vni=2005&description=six&nettype=managed&ip6_network=fd12:3456:789a:8::/64&dhcp6=true"
 	shown := func(gateway string) string {
-		return `[{"vni":2005,"description":"six","type":"managed","mtu":1450,"domain":"None","name_servers":[],` +
+		return `[{"vni":2005,"description":"six","type":"managed","mtu":"1450","domain":"None","name_servers":[],` +
 			`"ip6":{"network":"fd12:3456:789a:8::/64","gateway":"` + gateway + `","dhcp_flag":"True"},` +
 			`"ip4":{"network":"None","gateway":"None","dhcp_flag":"False","dhcp_start":"None","dhcp_end":"None"}}]`
 	}

@@ -48,10 +48,10 @@ func TestPVCNetwork(t *testing.T) {
 	t.Parallel()
 	s := provisioner(t)
 	const (
-		other = `{"vni":1000,"description":"1000","type":"managed","mtu":1500,"domain":"None","name_servers":[],` +
+		other = `{"vni":1000,"description":"1000","type":"managed","mtu":"1500","domain":"None","name_servers":[],` +
 			`"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},` +
 			`"ip4":{"network":"10.98.0.0/24","gateway":"10.98.0.1","dhcp_flag":"False","dhcp_start":"None","dhcp_end":"None"}}`
-		usual = `{"vni":#,"description":"default","type":"managed","mtu":1500,"domain":"None","name_servers":[],` +
+		usual = `{"vni":#,"description":"default","type":"managed","mtu":"1500","domain":"None","name_servers":[],` +
 			`"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},` +
 			`"ip4":{"network":"10.99.0.0/24","gateway":"10.99.0.1","dhcp_flag":"True","dhcp_start":"10.99.0.2","dhcp_end":"10.99.0.254"}}`
 	)
@@ -76,7 +76,7 @@ func TestPVCNetwork(t *testing.T) {
 			msg("Network 'wire' added successfully!"),
 		},
 		{
-			"GET", "/network/77", "", 200, `[{"vni":77,"description":"wire","type":"bridged","mtu":1500,"domain":"None",` +
+			"GET", "/network/77", "", 200, `[{"vni":77,"description":"wire","type":"bridged","mtu":"1500","domain":"None",` +
 				`"name_servers":[],"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},` +
 				`"ip4":{"network":"None","gateway":"None","dhcp_flag":"False","dhcp_start":"None","dhcp_end":"None"}}]`,
 		},
@@ -92,7 +92,7 @@ func TestPVCNetwork(t *testing.T) {
 			msg("Network 'lab' added successfully!"),
 		},
 		{
-			"GET", "/network/lab", "", 200, `[{"vni":2000,"description":"lab","type":"managed","mtu":1400,"domain":"lab.local",` +
+			"GET", "/network/lab", "", 200, `[{"vni":2000,"description":"lab","type":"managed","mtu":"1400","domain":"lab.local",` +
 				`"name_servers":["9.9.9.9","1.1.1.1"],"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},` +
 				`"ip4":{"network":"10.88.0.0/24","gateway":"10.88.0.1","dhcp_flag":"True","dhcp_start":"10.88.0.100","dhcp_end":"10.88.0.199"}}]`,
 		},
@@ -101,7 +101,7 @@ func TestPVCNetwork(t *testing.T) {
 			msg("Network 'wide' added successfully!"),
 		},
 		{
-			"GET", "/network/2002", "", 200, `[{"vni":2002,"description":"wide","type":"managed","mtu":1450,"domain":"None",` +
+			"GET", "/network/2002", "", 200, `[{"vni":2002,"description":"wide","type":"managed","mtu":"1450","domain":"None",` +
 				`"name_servers":["192.0.2.53"],"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},` +
 				`"ip4":{"network":"10.87.0.0/24","gateway":"None","dhcp_flag":"False","dhcp_start":"None","dhcp_end":"None"}}]`,
 		},
@@ -112,7 +112,7 @@ func TestPVCNetwork(t *testing.T) {
 		},
 		{"PUT", "/network/2000", "ip4_gateway=&mtu=9000&description=closed", 200, msg("Network '2000' modified successfully!")},
 		{
-			"GET", "/network?limit=^closed", "", 200, `[{"vni":2000,"description":"closed","type":"managed","mtu":9000,"domain":"lab.local",` +
+			"GET", "/network?limit=^closed", "", 200, `[{"vni":2000,"description":"closed","type":"managed","mtu":"9000","domain":"lab.local",` +
 				`"name_servers":["9.9.9.9","1.1.1.1"],"ip6":{"network":"None","gateway":"None","dhcp_flag":"False"},` +
 				`"ip4":{"network":"10.88.0.0/24","gateway":"None","dhcp_flag":"True","dhcp_start":"10.88.0.100","dhcp_end":"10.88.0.199"}}]`,
 		},
@@ -125,7 +125,7 @@ func TestPVCNetwork(t *testing.T) {
 				"&dhcp6=true", 200, msg("Network 'six' added successfully!"),
 		},
 		{
-			"GET", "/network/2003", "", 200, `[{"vni":2003,"description":"six","type":"managed","mtu":1450,"domain":"None","name_servers":[],` +
+			"GET", "/network/2003", "", 200, `[{"vni":2003,"description":"six","type":"managed","mtu":"1450","domain":"None","name_servers":[],` +
 				`"ip6":{"network":"fd12:3456:789a:6::/64","gateway":"fd12:3456:789a:6::1","dhcp_flag":"True"},` +
 				`"ip4":{"network":"None","gateway":"None","dhcp_flag":"False","dhcp_start":"None","dhcp_end":"None"}}]`,
 		},
@@ -137,7 +137,7 @@ func TestPVCNetwork(t *testing.T) {
 		{"PUT", "/network/2000", "ip6_network=fd12:3456:789a:1::/64&ip6_gateway=fd12:3456:789a:1::1", 200,
 			msg("Network '2000' modified successfully!")},
 		{
-			"GET", "/network?limit=^closed", "", 200, `[{"vni":2000,"description":"closed","type":"managed","mtu":9000,"domain":"lab.local",` +
+			"GET", "/network?limit=^closed", "", 200, `[{"vni":2000,"description":"closed","type":"managed","mtu":"9000","domain":"lab.local",` +
 				`"name_servers":["9.9.9.9","1.1.1.1"],"ip6":{"network":"fd12:3456:789a:1::/64","gateway":"None","dhcp_flag":"True"},` +
 				`"ip4":{"network":"10.88.0.0/24","gateway":"None","dhcp_flag":"True","dhcp_start":"10.88.0.100","dhcp_end":"10.88.0.199"}}]`,
 		},
@@ -267,7 +267,7 @@ func TestACLsAsGroups(t *testing.T) {
 		`{"direction":"in","protocol":"tcp","ports":"80","prefix":"192.0.2.0/24","description":"web"}`)
 	s.expect(t, "GET", "/security-groups/default%2Fopen%3Adefault", "", 200, `{"direction":"out","protocol":"any"}`)
 	s.expect(t, "GET", "/networks/default", "", 200, `"acls":[{"direction":"in","description":"web","rule":"ip saddr 192.0.2.0/24`)
-	s.expect(t, "PATCH", "/networks/default", `{"mtu":1400}`, 200, `"acls":[{`)
+	s.expect(t, "PATCH", "/networks/default", `{"mtu":"1400"}`, 200, `"acls":[{`)
 	s.expect(t, "PATCH", "/security-groups/acl:default", `{"allow":[{"direction":"in","protocol":"tcp"}]}`, 422, "pvc network acl add|remove")
 	s.expect(t, "DELETE", "/security-groups/acl:default", "", 422, "pvc network acl")
 	s.expect(t, "POST", "/security-groups", `{"name":"acl:other"}`, 422)

@@ -20,7 +20,7 @@ type netInfo struct {
 	VNI         int64    `json:"vni"`
 	Description string   `json:"description"`
 	Type        string   `json:"type"`
-	MTU         int      `json:"mtu"`
+	MTU         string   `json:"mtu"`
 	Domain      string   `json:"domain"`
 	NameServers []string `json:"name_servers"`
 	IP6         netIP6   `json:"ip6"`
@@ -49,7 +49,7 @@ const (
 
 func netInfoOf(n seedbed.Network) netInfo {
 	i := netInfo{VNI: vniOf(n.Name), Description: cmp.Or(n.Description, shownName(n)), Type: "managed",
-		MTU: cmp.Or(n.MTU, seedbed.EthernetMTU), Domain: cmp.Or(n.Domain, none),
+		MTU: strconv.Itoa(cmp.Or(n.MTU, seedbed.EthernetMTU)), Domain: cmp.Or(n.Domain, none),
 		NameServers: server.Each(n.DNS, netip.Addr.String), IP6: netIP6{none, none, "False"},
 		IP4: netIP4{none, none, "False", none, none}}
 	if n.Kind.OnWire() { // PVC has no networks by macvtap: its VMs name the interface themselves

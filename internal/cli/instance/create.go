@@ -131,7 +131,7 @@ and at_expiry. Arguments and flags override it.`,
 		cli.Flag{Field: "image", Usage: "`IMAGE` to create it from, without a profile", Names: cli.Images},
 		cli.Flag{Field: "network", Usage: "`NETWORK` of its first NIC (default: the profile's, or the installation's own)", Names: cli.Networks},
 		cli.Flag{Field: "nics", Name: "nic", Usage: "a `NIC` as network=NETWORK,ip=ADDRESS,secondary=ADDRESS+ADDRESS,secondary6=COUNT," +
-			"mac=ADDRESS,group=GROUP, each optional; again for a further one", Each: true, ParseAll: flags.NICs},
+			"mac=ADDRESS,in=RATE,out=RATE,group=GROUP, each optional; again for a further one", Each: true, ParseAll: flags.NICs},
 		cli.Flag{Field: "security_groups", Name: "security-group", Usage: "security `GROUPS` of its NICs, separated by commas (default: the " +
 			"project's group default if there is one, or else open)", Names: cli.SecurityGroups},
 		cli.Flag{Field: "node", Usage: "`NODE` to run it on (default: chosen by its system template and the installation's placement)"},

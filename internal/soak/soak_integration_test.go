@@ -16,11 +16,12 @@ import (
 	"seedbed"
 	"seedbed/api/wire"
 	"seedbed/internal/lab"
+	"seedbed/internal/sample"
 	"seedbed/webhook/signature"
 )
 
-// usual is how long the disturbances last unless SEEDBED_SOAK_TIME says so.
-const usual = 2 * time.Minute
+// usual is how long the disturbances last unless SEEDBED_SOAK_TIME says so. With SEEDBED_LONG=1 they last three times as long.
+const usual = time.Minute
 
 // senders is how many callers there are at the same time.
 const senders = 6
@@ -30,6 +31,9 @@ const senders = 6
 // disturbances and of the callers, and SEEDBED_SOAK_TIME how long it lasts.
 func TestSoak(t *testing.T) {
 	seed, length := uint64(time.Now().UnixNano()), usual
+	if sample.Long() {
+		length *= 3
+	}
 	for name, read := range map[string]func(string) error{
 		"SEEDBED_SEED":      func(v string) (err error) { seed, err = strconv.ParseUint(v, 10, 64); return err },
 		"SEEDBED_SOAK_TIME": func(v string) (err error) { length, err = time.ParseDuration(v); return err },

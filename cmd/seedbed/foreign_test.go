@@ -357,7 +357,7 @@ func TestForeignObjectsOfCommands(t *testing.T) {
 	if len(pairs)+len(ofOthers) < 600 {
 		t.Errorf("there are only %d pairs of answers to compare", len(pairs)+len(ofOthers))
 	}
-	for _, p := range append(pairs, sample.Of(t, ofOthers, len(ofOthers)/4)...) {
+	for _, p := range append(pairs, sample.Of(t, ofOthers, len(ofOthers)/10)...) {
 		foreign, none := c.run(t.Context(), tokens[p.role], p.one...), c.run(t.Context(), tokens[p.role], p.other...)
 		if strings.Contains(foreign.err, "usage: ") {
 			t.Errorf("seedbed %s: %v: the row is not a command line", strings.Join(p.one, " "), foreign)

@@ -14,8 +14,8 @@ import (
 )
 
 // lengthy are the tests that boot guests, take servers away or install a Debian, the longest first.
-var lengthy = []string{"TestScriptGuest", "TestEngines", "TestDebianKernel", "TestPackages", "TestGeneralised", "TestGuest", "TestTour",
-	"TestDirectGuest", "TestTwoNodes", "TestMigrate", "TestFailover", "TestKill", "TestMachines", "TestRealClients", "TestBridgedGuest"}
+var lengthy = []string{"TestScriptGuest", "TestGuest", "TestEngines", "TestDebianKernel", "TestPackages", "TestTour",
+	"TestTwoNodes", "TestMigrate", "TestFailover", "TestKill", "TestMachines", "TestRealClients", "TestBridgedGuest"}
 
 // places are those of tests that run beside each other: one more than there are processors, since some
 // wait much of the time.

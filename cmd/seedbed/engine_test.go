@@ -11,6 +11,7 @@ import (
 
 	"seedbed"
 	"seedbed/provision/record"
+	"seedbed/provision/worker/drivertest"
 	"seedbed/store"
 )
 

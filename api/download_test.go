@@ -61,7 +61,7 @@ func TestVolumeDownload(t *testing.T) {
 	s.audited(t, "the file of volume", map[string]int{
 		"token admin open the file of volume data": 3, "token admin end the file of volume data": 3})
 	s.expect(t, "POST", "/volumes/data/download", `{}`, 202)
-	failed := s.endJob(t, seedbed.JobResult{State: seedbed.JobRolledBack})
+	failed := s.endJob(t, seedbed.JobResult{State: seedbed.JobFailed, Error: "no"})
 	s.expect(t, "POST", "/jobs/"+string(failed.ID)+"/file", "", 409)
 	s.expect(t, "POST", "/volumes", `{"name":"other","size":"1GiB"}`, 202)
 	other := s.endJob(t, seedbed.JobResult{State: seedbed.JobSucceeded})

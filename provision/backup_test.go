@@ -135,7 +135,7 @@ func TestSnapshotsOfRemovedTarget(t *testing.T) {
 func (l *lab) withMixed() (inst seedbed.Instance, volumes []seedbed.ProjectVolume) {
 	l.t.Helper()
 	l.host.other.SetBlock()
-	inst = l.made()
+	l.made()
 	for _, pool := range []string{"default", second} {
 		name := "in-" + pool
 		l.runUntil(l.onVolume(seedbed.DoVolumeAdd, name, seedbed.VolumeOrder{Add: seedbed.VolumeRequest{Pool: pool, Size: 8 * seedbed.MiB}}),

@@ -64,7 +64,8 @@ func (s *Server) sendFile(ctx context.Context, f seedbed.VolumeFile, c *duplex.C
 		}
 	})
 	sum, err := send(ctx, file, c, left)
-	if err := errors.Join(err, file.Close()); err == nil {
+	err = errors.Join(err, file.Close())
+	if err == nil {
 		err = c.Send(duplex.Message{Text: true, Data: seedbed.ConsoleNote{Note: seedbed.NoteSent, SHA256: sum}.JSON()})
 	}
 	if err == nil {

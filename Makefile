@@ -162,7 +162,7 @@ bench-scripts: ## what the sandbox adds to a provisioning script, beside the bar
 	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/scripts
 	@bin/bench/scripts
 
-bench-network: ## a node's networks and security groups, beside ip, nft, a bare bridge and dnsmasq: eight figures, in six minutes (root; docs/reference/benchmarks.md)
+bench-network: ## a node's networks and security groups, beside ip, nft, a bare bridge and dnsmasq: eight figures, in seven minutes (root; docs/reference/benchmarks.md)
 	@internal/lab/packages.sh dnsmasq
 	@mkdir -p bin/bench
 	@CGO_ENABLED=0 go build -o bin/bench/ ./internal/bench/network

@@ -25,9 +25,9 @@ import (
 const (
 	// idleTaps is how many guests a node has of which none asks for anything.
 	idleTaps = 1000
-	// idleAfter is when they are all attached and served, and idleFor how long the guest plane is then watched: it looks
-	// twice whether others changed its network.
-	idleAfter = 10 * time.Second
+	// idleAfter is when they are all attached and served, and the filters of an earlier process were verified, which happens once. idleFor
+	// is how long the guest plane is then watched: it looks twice whether others changed its network.
+	idleAfter = 70 * time.Second
 	idleFor   = time.Minute
 )
 

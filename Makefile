@@ -38,7 +38,7 @@ LONG   := store provision cmd/seedbed
 # A test that fails runs once more, alone, if there are few. One that passes only then is named at the end:
 # it is a fault too, but it does not hide what else the run shows.
 GOTEST  = env CGO_ENABLED=1 $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --format-hide-empty-pkg --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=6 \
-	--rerun-fails-run-root-test --rerun-fails-report $(TIMES)/again-$(1) --jsonfile $(TIMES)/$(1).json --packages "$(2)" -- -count=1 -vet=off -timeout $(LIMIT) -tags integration,$(TAGS)$(LONG_TAG)
+	--rerun-fails-run-root-test --rerun-fails-report $(TIMES)/again-$(1) --packages "$(2)" -- -count=1 -vet=off -timeout $(LIMIT) -tags integration,$(TAGS)$(LONG_TAG)
 LIMIT  := 40m
 LONG_TAG := $(if $(filter 1,$(SEEDBED_LONG)),$(comma)long)
 TIMES  := .cache/times
@@ -59,7 +59,6 @@ test: ## every path once: unit, contract, integration and end-to-end tests (root
 	echo 'where the time went:'; \
 	cat $(TIMES)/alone $(TIMES)/waits $(TIMES)/beside | awk '($$1 == "PASS" || $$1 == "FAIL") && $$3 ~ /[0-9]s\)$$/ { \
 		t = substr($$3, 2); s = 0; if (t ~ /m/) { s = 60 * t; sub(/.*m/, "", t) } print int(s + t) " s", $$2 }' | sort -rn | head -12; \
-	sed -nE 's|.*"Action":"(pass\|fail)","Package":"seedbed/([^"]*)","Test":"([^"/]*)","Elapsed":([0-9]+).*|\4 s \2.\3|p' $(TIMES)/*.json | sort -rn | head -20; \
 	if cat $(TIMES)/again-* 2>/dev/null | grep .; then echo 'The tests above failed and ran again. A test that passes only then is a fault: mend it.'; fi; \
 	exit $$status
 

@@ -267,7 +267,7 @@ func TestACLsAsGroups(t *testing.T) {
 		`{"direction":"in","protocol":"tcp","ports":"80","prefix":"192.0.2.0/24","description":"web"}`)
 	s.expect(t, "GET", "/security-groups/default%2Fopen%3Adefault", "", 200, `{"direction":"out","protocol":"any"}`)
 	s.expect(t, "GET", "/networks/default", "", 200, `"acls":[{"direction":"in","description":"web","rule":"ip saddr 192.0.2.0/24`)
-	s.expect(t, "PATCH", "/networks/default", `{"mtu":"1400"}`, 200, `"acls":[{`)
+	s.expect(t, "PATCH", "/networks/default", `{"mtu":1400}`, 200, `"acls":[{`)
 	s.expect(t, "PATCH", "/security-groups/acl:default", `{"allow":[{"direction":"in","protocol":"tcp"}]}`, 422, "pvc network acl add|remove")
 	s.expect(t, "DELETE", "/security-groups/acl:default", "", 422, "pvc network acl")
 	s.expect(t, "POST", "/security-groups", `{"name":"acl:other"}`, 422)

@@ -3,10 +3,7 @@
 package e2e
 
 import (
-	"database/sql"
-	"fmt"
 	"strings"
-	"time"
 
 	"seedbed"
 )
@@ -44,7 +41,16 @@ func (u *upgraded) checkProjects() {
 	}
 }
 
-// checkPublished expects that a new project can use what was there before the upgrade, and that it can be
+// publish lets all projects use what fill has made.
+func (u *upgraded) publish() {
+	u.t.Helper()
+	for _, object := range []string{"image debian", "profile native", "profile composed", "profile scripted"} {
+		kind, name, _ := strings.Cut(object, " ")
+		u.cli("project", "share", kind, name, "--all")
+	}
+}
+
+// checkPublished expects that a new project can use what was published before the upgrade, and that it can be
 // withdrawn.
 func (u *upgraded) checkPublished() {
 	u.t.Helper()
@@ -82,19 +88,6 @@ func (u *upgraded) checkRoles() {
 	u.fails(append(at, "image", "list"), "does not have image.read")
 }
 
-// checkSnapshot expects that the snapshot from before the upgrade counts to the project's quota.
-func (u *upgraded) checkSnapshot() {
-	u.t.Helper()
-	u.cli("project", "quota", "default", "--max-snapshots", "3")
-	var p struct {
-		Used struct{ Snapshots int }
-	}
-	u.decode(u.cli("project", "show", "default", "-f", "json"), &p)
-	if p.Used.Snapshots != 1 {
-		u.t.Errorf("%d snapshots count; expected 1", p.Used.Snapshots)
-	}
-}
-
 // shows expects that a command writes all of these.
 func (u *upgraded) shows(args []string, want ...string) {
 	u.t.Helper()
@@ -111,32 +104,5 @@ func (u *upgraded) fails(args []string, want string) {
 	u.t.Helper()
 	if out, errs, err := u.run(args...); err == nil || !strings.Contains(errs, want) {
 		u.t.Errorf("%v: %v, %q, %q; expected a refusal that says %q", args, err, out, errs, want)
-	}
-}
-
-// snapshot records a job that has taken a snapshot of an instance, since there is no worker to take one.
-func (u *upgraded) snapshot(name string) {
-	u.t.Helper()
-	for _, i := range u.instances {
-		if i.Name == name {
-			u.exec(fmt.Sprintf(`INSERT INTO job (id, kind, state, subject, instance, spec, node, created)
-				VALUES ('%s', '%s', '%s', '%s', '%s', '{"name":"before"}', 'lab', %d)`,
-				seedbed.NewJobID(), seedbed.JobSnapshot, seedbed.JobSucceeded, name, i.ID, time.Now().UnixMicro()))
-			return
-		}
-	}
-	u.t.Fatalf("no instance %s", name)
-}
-
-// execSQLite carries out a statement in the database of the installation.
-func (u *upgraded) execSQLite(query string) {
-	u.t.Helper()
-	db, err := sql.Open("sqlite", u.file("seedbed.db")+"?_pragma=busy_timeout(10000)")
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec(query); err != nil {
-		u.t.Fatal(err)
 	}
 }
